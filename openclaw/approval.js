@@ -19,6 +19,8 @@ const MAX_TITLE_CHARS = 80;
 const MAX_DESCRIPTION_CHARS = 512;
 const MAX_PREVIEW_CHARS = 300;
 const MAX_ITEM_CHARS = 80;
+/** The room for the targets of a message. */
+const MAX_ADDRESSES_CHARS = 320;
 const MAX_GRANTS = 1000;
 
 /**
@@ -82,11 +84,14 @@ export function approvalHook(config, parameters, { grants, tasks, log = () => {}
     const between = each.length > 1 ? ", " : " or ";
     const origins = [...new Set(found.map(({ baseUrl }) => originOf(baseUrl)))].join(between);
     const names = shortened(aliases.join(between));
-    const message = `Agent ${shortened(line(agentId ?? "unknown"))} sends to ${names} at ${shortened(origins)}: `;
+    const title = found.length > 1 && aliases.join(between).length > MAX_TITLE_CHARS - "Send to ".length ? countOf(found, between) : names;
+    const addresses = addressesOf(found, between);
+    if (addresses === undefined) return { block: true, blockReason: `The question to the operator has no room for the names of all ${found.length} targets, so the message was not sent. Send it to fewer targets at a time, or name one.` };
+    const message = `Agent ${shortened(line(agentId ?? "unknown"))} sends to ${addresses}`;
     const canLast = modeOf(strictest) === "first" && found.length === 1;
     return {
       requireApproval: {
-        title: `Send to ${names}`.slice(0, MAX_TITLE_CHARS),
+        title: `Send to ${title}`.slice(0, MAX_TITLE_CHARS),
         description: message + preview(request, found, MAX_DESCRIPTION_CHARS - message.length),
         severity: /** @type {const} */ ("warning"),
         scope: { kind: /** @type {const} */ ("message-send"), target: origins, recipientCount: aliases.length, recipients: aliases, audience: /** @type {const} */ ("external") },
@@ -213,6 +218,11 @@ function taskIds({ task_id: id, continuation }) {
   return given(id, continuation?.task?.task_id);
 }
 
+/** @param {CallRequest} request */
+function contextIds({ context_id: id, continuation }) {
+  return given(id, continuation?.conversation?.context_id);
+}
+
 /**
  * Returns the origin of a URL with one spelling for each host: without the final dot of a name, with the IPv4 address in an
  * IPv6 address (mapped, NAT64), and with one name for all addresses of this machine.
@@ -235,12 +245,33 @@ function originOf(url) {
 }
 
 /**
+ * Returns the targets for the question: each with its origin, or, without the room for that, all of their names. Returns undefined
+ * if the names have no room either, because none may be hidden.
+ * @param {Candidate[]} found
+ * @param {string} between
+ */
+function addressesOf(found, between) {
+  // The name of a target that is not configured is a URL of the agent.
+  const names = found.map(({ alias, route }) => (route || found.length === 1 ? shortened(line(alias)) : line(alias)));
+  const origins = found.map(({ baseUrl }) => originOf(baseUrl));
+  const [name, origin] = [names.join(between), [...new Set(origins)].join(between)];
+  if (found.length === 1 || Math.max(name.length, origin.length) <= MAX_ITEM_CHARS) return `${name} at ${shortened(origin)}: `;
+  const items = names.map((name, index) => `[to ${name} at ${shortened(origins[index])}] `);
+  const count = countOf(found, between);
+  const forms = [`${count}: ${items.join("")}`, `${count}: ${name} at ${shortened(origin)}: `];
+  return forms.find((form) => form.length <= MAX_ADDRESSES_CHARS);
+}
+
+const countOf = (/** @type {Candidate[]} */ { length }, /** @type {string} */ between) => (between === " or " ? `one of ${length} targets` : `${length} targets`);
+
+/**
  * Returns a preview of the request: its files and fields, then the beginning of its message, with at most `room` characters
  * in total.
  */
 function preview(request, found, room) {
   const parts = Array.isArray(request.parts) ? request.parts : [];
-  const { action, message_id: messageId, context_id: contextId, continuation, push_notification_config: push } = request;
+  const { action, message_id: messageId, push_notification_config: push } = request;
+  const each = singles(request);
   const items = [
     ...(action === "send" ? [] : [action]),
     ...parts.filter((part) => part?.kind === "file").map(fileItem),
@@ -248,8 +279,8 @@ function preview(request, found, room) {
     ...given(request.service_parameters).map((value) => `service_parameters ${keysOf(value)}`),
     ...given(request.metadata, ...parts.map((part) => part?.metadata)).map((value) => `metadata ${keysOf(value)}`),
     ...found.flatMap(({ route }) => (route ? given(route.target_url, route.card_path) : [])).map((place) => `at ${line(place)}`),
-    ...taskIds(request).map((id) => `task ${id}`),
-    ...given(contextId, continuation?.conversation?.context_id).map((id) => `context ${id}`),
+    ...new Set(each.flatMap(taskIds).map((id) => `task ${id}`)),
+    ...new Set(each.flatMap(contextIds).map((id) => `context ${id}`)),
     ...given(messageId).map((id) => `message ${id}`),
     ...given(request.reference_task_ids, request.accepted_output_modes).map((list) => JSON.stringify(list)),
   ].map((item) => `[${shortened(line(item))}]`);

@@ -1,11 +1,10 @@
 // The followed tasks as flows of OpenClaw (`openclaw tasks flow list`), where an operator may cancel them.
+import { FAILED_STATES, INTERRUPTED_STATES } from "./tasks.js";
 import { line } from "./text.js";
 /** @import {FlowRecord, FollowedRecord, ManagedFlows} from "./types.d.ts" */
 
 const CONTROLLER = "remote-agent/task";
 const ENDED = ["succeeded", "failed", "cancelled", "lost"];
-const INTERRUPTED = ["input-required", "auth-required"];
-const FAILED = ["failed", "rejected"];
 const MAX_NAME_CHARS = 100;
 
 /** The flows of one gateway. */
@@ -64,9 +63,9 @@ export class Flows {
     flow ??= await flows.createManaged({ controllerId: CONTROLLER, goal: goalOf(record), status: "running", currentStep: state, notifyPolicy: "silent", stateJson: { key: record.key } });
     if (ENDED.includes(flow.status)) return;
     const change = { flowId: flow.flowId, expectedRevision: flow.revision };
-    if (isEnd) await (FAILED.includes(state) ? flows.fail({ ...change, blockedSummary: state }) : flows.finish(change));
-    else if (INTERRUPTED.includes(state) && (flow.status !== "waiting" || flow.currentStep !== state)) await flows.setWaiting({ ...change, currentStep: state, waitJson: { kind: "input" } });
-    else if (!INTERRUPTED.includes(state) && (flow.status === "waiting" || flow.currentStep !== state)) await flows.resume({ ...change, status: "running", currentStep: state });
+    if (isEnd) await (FAILED_STATES.includes(state) ? flows.fail({ ...change, blockedSummary: state }) : flows.finish(change));
+    else if (INTERRUPTED_STATES.includes(state) && (flow.status !== "waiting" || flow.currentStep !== state)) await flows.setWaiting({ ...change, currentStep: state, waitJson: { kind: "input" } });
+    else if (!INTERRUPTED_STATES.includes(state) && (flow.status === "waiting" || flow.currentStep !== state)) await flows.resume({ ...change, status: "running", currentStep: state });
   }
 
   /**

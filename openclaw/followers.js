@@ -8,6 +8,7 @@ import { join } from "node:path";
 import process from "node:process";
 
 import { readSmall, replaceFile } from "./state-files.js";
+import { INTERRUPTED_STATES, TERMINAL_STATES } from "./tasks.js";
 import { line } from "./text.js";
 /** @import {Flows} from "./flows.js" */
 /** @import {CallAsker, CallRequest, Caller, Continuation, Envelope, FollowHost, FollowedRecord} from "./types.d.ts" */
@@ -28,8 +29,7 @@ const MAX_TIME_MS = 8.64e15;
 /** The maximum length of the text for a woken session, in characters. */
 const TEXT_CHARS = 4000;
 
-const INTERRUPTED = new Set(["input-required", "auth-required"]);
-const TERMINAL_OR_INTERRUPTED = new Set(["completed", "failed", "rejected", "canceled", "input-required", "auth-required"]);
+const TERMINAL_OR_INTERRUPTED = [...TERMINAL_STATES, ...INTERRUPTED_STATES];
 
 /** Returns the directory of the followed tasks below a state directory. */
 export function followedFolder(stateDir) {
@@ -114,6 +114,8 @@ export class Followers {
    * @param {Caller} caller
    */
   observe(envelope, caller, isOpen = false) {
+    const members = envelope.ok === true ? envelope.summary?.continuation?.group?.members : undefined;
+    if (members) return this.#observeMembers(envelope, members, caller, isOpen);
     const continuation = envelope.ok === true ? envelope.summary?.continuation : undefined;
     if (!this.#folder || !continuation?.task) return false;
     const { target, task } = continuation;
@@ -124,12 +126,28 @@ export class Followers {
       this.#follow({ key, continuation, caller, since: this.#host.now(), state: task.status }, false);
       return true;
     }
-    const isAsking = (known?.isHeld || known?.asker !== undefined) && INTERRUPTED.has(task.status ?? "");
-    if ((TERMINAL_OR_INTERRUPTED.has(task.status ?? "") && !isAsking) || envelope.action === "cancel") {
+    const isAsking = (known?.isHeld || known?.asker !== undefined) && INTERRUPTED_STATES.includes(task.status ?? "");
+    if ((TERMINAL_OR_INTERRUPTED.includes(task.status ?? "") && !isAsking) || envelope.action === "cancel") {
       if (known) this.#flows?.sync({ ...known.record, state: task.status }, true);
       this.#forget(key);
     }
     return this.#followed.has(key);
+  }
+
+  /**
+   * Handles the tasks of a group, of which those are followed for which the call asked a person. Returns whether one still is.
+   * @param {Envelope} envelope
+   * @param {(Continuation & { state?: string })[]} members
+   * @param {Caller} caller
+   * @param {boolean} isOpen
+   */
+  #observeMembers({ action }, members, caller, isOpen) {
+    const observed = members.map(({ target, task, state }) => {
+      if (!task || !this.#followed.has(keyOf({ target, task }, caller))) return false;
+      const status = state ?? task.status ?? "";
+      return this.observe({ ok: true, action, summary: { continuation: { target, task: { ...task, status } } } }, caller, isOpen && INTERRUPTED_STATES.includes(status));
+    });
+    return observed.includes(true);
   }
 
   /**
@@ -185,7 +203,7 @@ export class Followers {
     let envelope, asker;
     try {
       envelope = await this.#request((await this.#flows?.isCanceled(record)) ? "cancel" : "status", record);
-      asker = INTERRUPTED.has(stateOf(envelope)) && isCurrent() ? this.#host.asker?.(record.caller) : undefined;
+      asker = INTERRUPTED_STATES.includes(stateOf(envelope)) && isCurrent() ? this.#host.asker?.(record.caller) : undefined;
       // Other than `status`, `watch` lets a person answer.
       if (asker) envelope = await this.#request("watch", record, (followed.asker = asker));
     } catch (error) {
@@ -196,11 +214,11 @@ export class Followers {
     this.#flows?.sync(record);
     const state = stateOf(envelope);
     const failed = !envelope || (envelope.ok === false && envelope.error.retryable);
-    const over = TERMINAL_OR_INTERRUPTED.has(state) || (envelope?.ok === false && !failed);
+    const over = TERMINAL_OR_INTERRUPTED.includes(state) || (envelope?.ok === false && !failed);
     const tooOld = this.#host.now() - record.since >= this.#settings.maxAgeMs;
     // Another call may ask. After a stop, the next gateway asks again.
     const isBusy = envelope?.summary?.person?.outcome === "busy" || this.#host.isStopping?.();
-    if (INTERRUPTED.has(state) && (isBusy || asker?.isOpen) && !tooOld) return this.#pollLater(followed, isBusy ? PAUSE_MS.longest : PAUSE_MS.first);
+    if (INTERRUPTED_STATES.includes(state) && (isBusy || asker?.isOpen) && !tooOld) return this.#pollLater(followed, isBusy ? PAUSE_MS.longest : PAUSE_MS.first);
     if (over || (tooOld && envelope)) return this.#wake(followed, envelope, over);
     this.#pollLater(followed, Math.min(pause * (failed ? 2 : 1.5), failed ? PAUSE_MS.failing : PAUSE_MS.longest));
   }

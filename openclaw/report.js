@@ -1,14 +1,16 @@
 // Prints an envelope: the agent's text on standard output, everything else on standard error.
 import EXIT_CODES from "./exit-codes.json" with { type: "json" };
+import { INTERRUPTED_STATES } from "./tasks.js";
 import { line, note, withOwnCommand, word } from "./text.js";
 
-/** @import {Envelope, EnvelopeError, Summary} from "./types.d.ts" */
+/** @import {Envelope, EnvelopeError, GroupResult, Summary} from "./types.d.ts" */
 
 export const OK = 0;
 export const FAILED = 1;
 export const USAGE = 2;
 export const AUTH = 4;
 export const TIMEOUT = 5;
+const NO_CONSENSUS = 11;
 
 // The exit codes by error reason and by state of a task.
 const EXIT_CODES_BY_NAME = new Map(Object.entries(EXIT_CODES));
@@ -24,7 +26,7 @@ export const exitOf = (reason = "") => EXIT_CODES_BY_NAME.get(reason) ?? FAILED;
  */
 export function exitOfEnvelope({ ok, action, error, summary }) {
   if (!ok) return exitOf(error?.reason);
-  if (summary?.group) return exitOfGroup(summary);
+  if (summary?.group) return exitOfGroup(summary, action);
   const state = summary?.continuation?.task?.status ?? "";
   if (state === "canceled" && action === "cancel") return OK;
   const exit = EXIT_CODES_BY_NAME.get(state);
@@ -34,13 +36,27 @@ export function exitOfEnvelope({ ok, action, error, summary }) {
 }
 
 /**
- * Returns the exit code of a call about several targets: 0 if they are decided, or all have answered.
+ * Returns the exit code of a call about several targets. Without a decision it is that of what is missing.
  * @param {Summary} summary
+ * @param {string} [action]
  */
-function exitOfGroup({ group, wait_expired: isExpired }) {
-  const { decided_by: by = "none", results = [] } = group ?? {};
-  if (["first", "quorum"].includes(by) || (by === "all" && results.every(({ state }) => ["completed", "answered"].includes(state)))) return OK;
-  return isExpired ? TIMEOUT : FAILED;
+function exitOfGroup({ group, wait_expired: isExpired }, action) {
+  const { mode, decided_by: by, results = [] } = group ?? {};
+  if (by === "first" || by === "quorum") return OK;
+  if (isExpired) return TIMEOUT;
+  const missing = results.map((result) => exitOfResult(result, action)).find((exit) => exit !== OK);
+  return missing ?? (by === "none" && mode === "vote" ? NO_CONSENSUS : OK);
+}
+
+/**
+ * Returns the exit code of one target's answer.
+ * @param {GroupResult} result
+ * @param {string} [action]
+ */
+function exitOfResult({ state, error }, action) {
+  if (["completed", "answered"].includes(state) || (state === "canceled" && action === "cancel")) return OK;
+  if (["submitted", "working"].includes(state)) return TIMEOUT;
+  return exitOf(["not_sent", "unknown"].includes(state) ? error?.reason : state);
 }
 
 /**
@@ -115,7 +131,7 @@ export function printNextSteps({ continuation, status_message: said }, agent) {
   };
   if (!task) return converse();
   const state = task.status ?? "in no known state";
-  const waits = ["input-required", "auth-required"].includes(state);
+  const waits = INTERRUPTED_STATES.includes(state);
   note(`task ${line(task.task_id)} of ${line(target?.target_alias)}: ${line(state)}${said && waits ? `: ${line(said)}` : ""}`);
   if (!task.can_cancel) return converse();
   const options = `${to} --task ${word(task.task_id)}`;

@@ -112,7 +112,10 @@ export function addSubagent(draft, { alias, description }) {
     changes.push(`\`acp.backend\` is \`${BACKEND}\``);
   }
   // Without a list, all agents are allowed.
-  if (acp.allowedAgents?.length > 0 && !isAllowed(acp, id)) acp.allowedAgents.push(id);
+  if (!isAllowed(acp, id)) {
+    acp.allowedAgents.push(id);
+    changes.push(`\`acp.allowedAgents\` has \`${id}\``);
+  }
   const agents = (draft.agents ??= {});
   const entries = (agents.entries ??= {});
   const others = Object.keys(entries).filter((other) => other !== id);

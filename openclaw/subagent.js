@@ -12,6 +12,7 @@ import { targetsIn } from "./config.js";
 import { NO_FILES, save } from "./files.js";
 import { isShared } from "./person.js";
 import { readSmall, replaceFile } from "./state-files.js";
+import { FAILED_STATES, INTERRUPTED_STATES, TERMINAL_STATES } from "./tasks.js";
 import { line, safe, withOwnCommand } from "./text.js";
 /** @import {CallRequest, Caller, Continuation, Envelope, Lease, Part, SubagentEvent, SubagentHandle, SubagentHost, SubagentTurn, Target} from "./types.d.ts" */
 
@@ -31,10 +32,6 @@ const APPROVAL_MS = 300_000;
 const RESUME = { pauseMs: 2000, attempts: 60, startMs: 60_000 };
 const EXCHANGE_MS = 10_000;
 
-const INTERRUPTED = ["input-required", "auth-required"];
-const FAILED = ["failed", "rejected"];
-const TERMINAL = ["completed", "canceled", ...FAILED];
-
 const RESUME_TEXT = "The gateway was restarted. Go on with the task that ran before.";
 
 /** The id of an agent of OpenClaw for a target: OpenClaw writes ids in lower case. */
@@ -44,8 +41,9 @@ export const agentIdOf = (/** @type {string} */ alias) => alias.toLowerCase();
 class TurnError extends Error {}
 
 /**
- * What continues a session. `turn` is the id of the turn that has no end yet.
- * @typedef {{ sessionKey: string, alias: string, continuation?: Continuation, turn?: string }} Conversation
+ * What continues a session. `owner` is the agent that uses the target, and null for a session that no agent spawned. `turn` is the id
+ * of the turn that has no end yet.
+ * @typedef {{ sessionKey: string, alias: string, owner: string | null, continuation?: Continuation, turn?: string }} Conversation
  */
 /** @typedef {{ isCanceled: boolean, ended: Promise<void> }} RunningTurn */
 /** @typedef {(event: SubagentEvent) => void} Emit */
@@ -54,9 +52,12 @@ class TurnError extends Error {}
  * @typedef {{ host: SubagentHost, lease: Lease, conversation: Conversation, root: string, agentId?: string, signal: AbortSignal, stopping: AbortSignal, running: RunningTurn, emit: Emit, workspace?: string }} TurnContext
  */
 
-/** The sessions of one process. Later evaluations of the plugin take them over, while turns of the earlier one go on. */
+/**
+ * The sessions of one process. Later evaluations of the plugin take them over, while turns of the earlier one go on.
+ *
+ * Without `ownerAwareSessions` OpenClaw passes only sessions whose key has their agent, such as "agent:main:…".
+ */
 export class Subagents {
-  ownerAwareSessions = /** @type {const} */ (1);
   /** The latest host. It stays for the turns that go on after a stop. @type {SubagentHost | undefined} */
   #host;
   isOpen = false;
@@ -103,8 +104,10 @@ export class Subagents {
     if (known?.alias !== alias) {
       const before = resumeSessionId && resumeSessionId !== id ? this.#read(resumeSessionId) : undefined;
       if (resumeSessionId && !before && resumeSessionId !== id) throw new TurnError(`the conversation ${line(resumeSessionId)} is not on record any more; start another one without \`resumeSessionId\``);
+      const owner = this.#origin(sessionKey).agentId ?? null;
+      if (before && before.owner !== owner) throw new TurnError(`the conversation ${line(resumeSessionId)} belongs to another agent; start another one without \`resumeSessionId\``);
       if (before && before.alias !== alias) throw new TurnError(`the conversation ${line(resumeSessionId)} is one with \`${line(before.alias)}\`, not with \`${line(alias)}\``);
-      this.#write({ sessionKey, alias, continuation: before?.continuation });
+      this.#write({ sessionKey, alias, owner, continuation: before?.continuation });
       prune(join(host.stateDir, ...FOLDER));
     }
     return { sessionKey, backend: BACKEND, runtimeSessionName: id, agent, agentSessionId: id, cwd };
@@ -216,8 +219,11 @@ export class Subagents {
       // A task that runs without a turn is one whose turn was cut off, or failed to follow it.
       if (isOpenTask(conversation) && (conversation.turn !== undefined || !isWaiting(conversation))) {
         const ended = await this.#run(context, { action: "watch", continuation: continuationOf(conversation) });
-        // The turn that the restart cut off ends with its task. Another one has a message of its own.
-        if (isSameTurn || ended.ok === false || signal.aborted) return this.#end(context, ended);
+        // The turn that the restart cut off ends with its task. Another one has a message of its own, which answers no question that
+        // nobody has seen.
+        const isAsked = ended.ok && isWaiting(conversation);
+        if (isAsked && !isSameTurn && !signal.aborted) emit({ type: "text_delta", text: "This message was not sent: the task before it asks first.\n\n", stream: "output" });
+        if (isSameTurn || ended.ok === false || signal.aborted || isAsked) return this.#end(context, ended);
       } else if (isSameTurn) {
         this.#write(Object.assign(conversation, { turn: undefined }));
         throw new TurnError(`the gateway was restarted before \`${line(alias)}\` confirmed the message, which it may have received; it was not sent again`);
@@ -310,8 +316,8 @@ export class Subagents {
     if (envelope.ok === false) throw new TurnError(errorText(envelope));
     const { continuation, status_message: said } = envelope.summary;
     const state = continuation?.task?.status ?? "";
-    if (FAILED.includes(state)) throw new TurnError(`the task at ${line(conversation.alias)} ${state === "failed" ? "failed" : "was rejected"}${said ? `: ${line(said)}` : ""}`);
-    if (INTERRUPTED.includes(state)) {
+    if (FAILED_STATES.includes(state)) throw new TurnError(`the task at ${line(conversation.alias)} ${state === "failed" ? "failed" : "was rejected"}${said ? `: ${line(said)}` : ""}`);
+    if (INTERRUPTED_STATES.includes(state)) {
       const how = `The task ${line(continuation?.task?.task_id)} of ${line(conversation.alias)} waits (${state}). The next message of this session answers it, and so does remote_agent with {"action": "send", "target_alias": ${JSON.stringify(conversation.alias)}, "task_id": ${JSON.stringify(line(continuation?.task?.task_id))}}.`;
       emit({ type: "text_delta", text: `${said ? `${safe(said)}\n\n` : ""}${how}\n`, stream: "output" });
     }
@@ -482,11 +488,11 @@ const namesIn = (/** @type {string} */ folder) => (existsSync(folder) ? readdirS
 /** @returns {Conversation | undefined} */
 function readConversation(file, warn) {
   try {
-    const { sessionKey, alias, continuation, turn } = JSON.parse(readSmall(file, MAX_FILE_BYTES)) ?? {};
+    const { sessionKey, alias, owner, continuation, turn } = JSON.parse(readSmall(file, MAX_FILE_BYTES)) ?? {};
     const isText = (value) => typeof value === "string" && value !== "";
     const isContinuation = continuation === undefined || (typeof continuation?.target === "object" && continuation.target !== null);
-    if (![sessionKey, alias].every(isText) || !isContinuation || (turn !== undefined && !isText(turn))) throw new Error("it is not the conversation of a sub-agent");
-    return { sessionKey, alias, continuation, turn };
+    if (![sessionKey, alias].every(isText) || !(owner === null || isText(owner)) || !isContinuation || (turn !== undefined && !isText(turn))) throw new Error("it is not the conversation of a sub-agent");
+    return { sessionKey, alias, owner, continuation, turn };
   } catch (error) {
     if (error.code !== "ENOENT") warn(`"${file}" cannot be read and is skipped: ${error instanceof SyntaxError ? "it is not JSON" : error.message}`);
     return undefined;
@@ -510,10 +516,10 @@ function continuationOf(/** @type {Conversation} */ conversation) {
 
 function isOpenTask(/** @type {Conversation} */ { continuation }) {
   const task = continuation?.task;
-  return task !== undefined && !TERMINAL.includes(task.status ?? "");
+  return task !== undefined && !TERMINAL_STATES.includes(task.status ?? "");
 }
 
-const isWaiting = (/** @type {Conversation} */ { continuation }) => INTERRUPTED.includes(continuation?.task?.status ?? "");
+const isWaiting = (/** @type {Conversation} */ { continuation }) => INTERRUPTED_STATES.includes(continuation?.task?.status ?? "");
 
 const latestOf = (/** @type {Envelope} */ { ok, summary, error }) => (ok ? summary : error?.details?.latest_event_summary);
 

@@ -6,6 +6,11 @@ import { readSmall, replaceFile } from "./state-files.js";
 import { usageOf } from "./usage.js";
 /** @import {CallRequest, Continuation, Envelope, Route, Summary, Usage} from "./types.d.ts" */
 
+/** The states of a task that waits for its caller, of one that failed, and of one that is over. */
+export const INTERRUPTED_STATES = ["input-required", "auth-required"];
+export const FAILED_STATES = ["failed", "rejected"];
+export const TERMINAL_STATES = ["completed", "canceled", ...FAILED_STATES];
+
 /** The maximum number of tasks whose handles stay valid, and of those that are listed and stored. */
 const MAX_TASKS = 1000;
 const MAX_LISTED = 200;

@@ -58,8 +58,8 @@ export function createTool({ agent, definition, followers, number = 0, people, t
       let release;
       const asker = sessionKey && !oneShotCliRun ? people?.forCall({ sessionKey, agentId, user: caller.user }) : undefined;
       let details;
-      /** @type {ReturnType<Followers["hold"]>} */
-      let held;
+      /** One for each question; those of a group ask for several tasks. @type {Set<NonNullable<ReturnType<Followers["hold"]>>>} */
+      const held = new Set();
       let isFollowed = false;
       try {
         if (workspaceDir) request = await attach(request, { workspaceDir, mediaRoots });
@@ -69,13 +69,14 @@ export function createTool({ agent, definition, followers, number = 0, people, t
         const deliver = onUpdate && ((update) => onUpdate(toolResult(agent, update)));
         const ask = asker && ((question) => {
           // From its question on the task is saved, so that the gateway asks again if it is killed meanwhile.
-          if (release) held = followers?.hold(JSON.parse(question).continuation, caller) ?? held;
+          const goesOn = release && followers?.hold(JSON.parse(question).continuation, caller);
+          if (goesOn) held.add(goesOn);
           return asker.ask(question);
         });
         const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver ?? null, ask);
         details = await assemble(pieces);
         tasks?.observe(details, number, sessionKey);
-        held?.();
+        for (const goesOn of held) goesOn();
         // The gateway goes on asking where it was to follow the task.
         isFollowed = followers?.observe(details, caller, asker?.isOpen && release !== undefined) === true;
         const files = workspaceDir ? await save(details, workspaceDir) : NO_FILES;
@@ -86,7 +87,7 @@ export function createTool({ agent, definition, followers, number = 0, people, t
         throw error;
       } finally {
         // A call that failed leaves its task to the gateway.
-        isFollowed ||= held?.() === true;
+        for (const goesOn of held) isFollowed = goesOn() || isFollowed;
         asker?.end(isFollowed, details);
         release?.();
         signal?.removeEventListener("abort", cancel);

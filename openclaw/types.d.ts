@@ -100,7 +100,7 @@ export interface Continuation {
   task?: ContinuedTask;
   conversation?: { context_id: string };
   /** The group of one message to several targets, in place of the others. */
-  group?: { id: string; members: Continuation[] };
+  group?: { id: string; members: (Continuation & { state?: string })[] };
 }
 
 export interface ContinuedTask {

@@ -161,7 +161,7 @@ impl PinReview {
         let present = self.fingerprint();
         if fingerprint.is_some_and(|expected| expected != present) {
             return Err(PinReviewError::Refused(format!(
-                "the card that `{}` has now is another one, with the fingerprint {present}; nothing was accepted",
+                "the card that `{}` has now is another one, with the fingerprint {present}; nothing was accepted. Look at it with `--diff`, then accept that fingerprint",
                 self.alias.escape_debug()
             )));
         }

@@ -79,6 +79,29 @@ test("the continuation of a group is text for each target whose task no result c
   assert.ok(isStopped(hook([desk({ approval: "deny" })])({ params: { action: "watch", continuation: { group: { members: "x" } } } }, {})));
 });
 
+test("a question about a group shows the ids that leave for every member", () => {
+  const target = { target_alias: "desk", target_url: "https://desk.example/a?key=secret", card_path: CARD };
+  const members = ["plan 1", "plan 2"].map((id) => ({ target, task: { task_id: id }, conversation: { context_id: `talk about ${id}` } }));
+  const about = (members) => hook([desk({ approval: "always" })])({ params: { action: "cancel", continuation: { group: { id: "g", members } } } }, {}).requireApproval.description;
+  assert.ok(about(members).endsWith("[cancel] [task plan 1] [task plan 2] [context talk about plan 1] [context talk about plan 2]"), about(members));
+  const many = about(Array.from({ length: 40 }, (_, index) => ({ target, task: { task_id: `${index}${"x".repeat(100)}` } })));
+  assert.ok(many.length <= 512 && /\[cancel\] \[task 0x.*\[and \d\d more\]$/.test(many), many);
+});
+
+test("a question names every target of a message, or is not asked", () => {
+  const group = (count, name) => {
+    const targets = Array.from({ length: count }, (_, index) => desk({ alias: name(index), baseUrl: `https://host-${index}.example/a`, approval: "always" }));
+    return hook(targets)(send({ target_aliases: targets.map(({ alias }) => alias) }), { agentId: "main" });
+  };
+  const few = group(7, (index) => `department-${index}`).requireApproval;
+  assert.equal(few.title, "Send to 7 targets");
+  for (let index = 0; index < 7; index += 1) assert.ok(few.description.includes(`[to department-${index} at https://host-${index}.example]`), few.description);
+  const { description } = group(10, (index) => `department-${index}`).requireApproval;
+  for (let index = 0; index < 10; index += 1) assert.ok(description.includes(`department-${index}`), description);
+  for (const text of [few.description, description]) assert.ok(text.length <= 512 && text.includes("Pay the invoice"), text);
+  assert.match(group(10, (index) => `${index}${"x".repeat(40)}`).blockReason, /no room for the names of all 10 targets/);
+});
+
 test("a denied target blocks with a next step", () => {
   const { block, blockReason } = hook([desk({ approval: "deny" })])(send(), {});
   assert.ok(block && blockReason.includes("does not allow sending to desk"));

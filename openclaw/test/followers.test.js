@@ -146,6 +146,22 @@ test("the end of a call that asked ends its record, unless the task goes on", as
   }
 });
 
+test("the end of a call to a group ends the records of its questions, unless a task goes on", async () => {
+  for (const [states, isOpen, expected] of [[["completed", "canceled", "working"], false, []], [["completed", "input-required", "working"], false, []], [["completed", "input-required", "working"], true, ["t-1"]], [["completed", "working", "working"], false, ["t-1"]]]) {
+    const { followers, seen, stateDir, timers, files, pass } = gateway([envelope("status", "working")]);
+    followers.open(stateDir);
+    const members = states.map((state, index) => ({ ...envelope("send", "input-required", { taskId: `t-${index}` }).summary.continuation, state }));
+    // The last one asked nobody.
+    const held = members.slice(0, 2).map(({ target, task }) => followers.hold({ target, task }, caller));
+    for (const goesOn of held) goesOn();
+    const result = { ok: true, action: "send", summary: { continuation: { group: { id: "g", members } } } };
+    assert.equal(followers.observe(result, caller, isOpen), expected.length > 0);
+    assert.deepEqual([followers.list().map(({ taskId }) => taskId), timers(), files().length], [expected, expected.length, expected.length]);
+    await pass();
+    assert.equal(seen.woken.length, 0);
+  }
+});
+
 test("the task of a killed call that asked is followed by the next gateway", async () => {
   const killed = gateway([envelope("status", "input-required")]);
   killed.followers.open(killed.stateDir);

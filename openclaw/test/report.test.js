@@ -25,6 +25,26 @@ test("a task that is not done has an exit code of its own, unless it was to be c
   assert.equal(exitOf("aborted"), 130);
 });
 
+test("the exit code of a group is that of the decision, or of what is missing", () => {
+  const code = (mode, by, results, action = "send") => exitOfEnvelope({ ok: true, action, summary: { group: { mode, decided_by: by, results: results.map((result) => (typeof result === "string" ? { state: result } : result)) } } });
+  for (const [expected, ...group] of [
+    [0, "all", "all", ["completed", "answered"]],
+    [1, "all", "all", ["completed", "failed"]],
+    [6, "all", "none", ["completed", "input-required"]],
+    [5, "all", "none", ["working", "completed"]],
+    [0, "first", "first", ["completed", "canceled"]],
+    [1, "first", "none", ["failed", "failed"]],
+    [0, "vote", "quorum", ["completed", "failed"]],
+    [11, "vote", "none", ["completed", "completed"]],
+    [1, "vote", "none", ["completed", "failed"]],
+    [3, "all", "all", [{ state: "not_sent", error: { reason: "unreachable" } }]],
+    [7, "all", "all", ["completed", "canceled"]],
+    [0, "all", "all", ["completed", "canceled"], "cancel"],
+    [1, "all", "all", ["unknown"]],
+  ])
+    assert.equal(code(...group), expected, JSON.stringify(group));
+});
+
 test("an object is shown as JSON", () => assert.equal(line({ toString: 5 }), '{"toString":5}'));
 
 test("a word of a command is quoted where a shell reads more", () => {

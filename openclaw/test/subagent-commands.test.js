@@ -36,6 +36,8 @@ test("a list of allowed agents gets the sub-agent, and loses it", () => {
   const draft = { acp: { enabled: true, allowedAgents: ["codex"] } };
   addSubagent(draft, target);
   assert.deepEqual(draft.acp.allowedAgents, ["codex", "support"]);
+  draft.acp.allowedAgents.pop();
+  assert.deepEqual(addSubagent(draft, target), ["`acp.allowedAgents` has `support`"]);
   removeSubagent(draft, "support");
   assert.deepEqual([draft.acp.allowedAgents, draft.agents.entries], [["codex"], { main: { default: true } }]);
 });

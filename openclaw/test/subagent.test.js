@@ -102,13 +102,38 @@ test("a message after a task that ended goes to the same conversation", async (t
 });
 
 test("another session continues the conversation by its id", async (t) => {
-  const { turn, seen, session, subagents } = gateway(t, [result("completed"), result("completed")]);
+  const { turn, seen, session, subagents } = gateway(t, [result("completed"), result("completed")], { parents: { [CHILD]: PARENT, "agent:support:acp:2": PARENT } });
   await turn("one");
   const { agentSessionId } = await session();
   const handle = await subagents.ensureSession({ sessionKey: "agent:support:acp:2", agent: "support", resumeSessionId: agentSessionId });
   await collect(subagents.runTurn({ handle, text: "two", requestId: "run-2" }));
   assert.deepEqual(seen.requests[1].continuation.conversation, conversation);
   await assert.rejects(subagents.ensureSession({ sessionKey: "agent:support:acp:3", agent: "support", resumeSessionId: "gone" }), /is not on record any more/);
+});
+
+test("a conversation is continued only for the agent that began it", async (t) => {
+  const [own, others] = ["agent:support:acp:2", "agent:support:acp:3"];
+  const { turn, session, subagents } = gateway(t, [result("completed")], { parents: { [CHILD]: PARENT, [own]: PARENT, [others]: "agent:helper:main" } });
+  await turn("one");
+  const { agentSessionId: resumeSessionId } = await session();
+  await assert.rejects(subagents.ensureSession({ sessionKey: others, agent: "support", resumeSessionId }), /belongs to another agent/);
+  await assert.rejects(subagents.ensureSession({ sessionKey: "agent:support:acp:4", agent: "support", resumeSessionId }), /belongs to another agent/);
+  assert.ok(await subagents.ensureSession({ sessionKey: own, agent: "support", resumeSessionId }));
+});
+
+test("OpenClaw passes no session whose key lacks its agent", () => {
+  assert.ok(!("ownerAwareSessions" in new Subagents()));
+});
+
+test("a question that a task asked after its turn ended is shown before a message answers it", async (t) => {
+  const lost = { ok: false, action: "watch", error: { retryable: false, message: "no connection" } };
+  const { turn, seen } = gateway(t, [result("working"), lost, result("input-required", { status_message: "Delete all?" }), result("completed")]);
+  assert.equal((await turn("work")).last.message, "no connection");
+  const { text, last } = await turn("yes, go on", { requestId: "run-2" });
+  assert.match(text, /^This message was not sent: .*\n\nDelete all\?\n\nThe task t-1 of support waits/);
+  assert.deepEqual([last.stopReason, seen.requests.map(({ action }) => action)], ["end_turn", ["send", "watch", "watch"]]);
+  await turn("no", { requestId: "run-3" });
+  assert.deepEqual([seen.requests[3].action, seen.requests[3].parts[0].text], ["send", "no"]);
 });
 
 test("questions go to the people of the session for which the sub-agent works", async (t) => {

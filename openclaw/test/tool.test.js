@@ -62,7 +62,7 @@ test("the gateway holds a task from its question on, and the end of the call kee
     const asking = { forCall: (session) => ({ ...of.forCall(session), isOpen }) };
     await createTool({ ...lease(execute), followers, people: asking }, { sessionKey: "agent:main:x" }).execute("call_1", { action: "send", continuation: "of the request" });
     assert.deepEqual([of.asked[0], of.ended], [['{"continuation":"of the first question"}', "agent:main:x"], [isOpen]]);
-    assert.deepEqual(seen.slice(0, 4), [["hold", "of the first question"], ["hold", "of the second question"], ["goes on"], ["observe", isOpen]]);
+    assert.deepEqual(seen.slice(0, 5), [["hold", "of the first question"], ["hold", "of the second question"], ["goes on"], ["goes on"], ["observe", isOpen]]);
   }
 });
 
@@ -73,6 +73,17 @@ test("a call that fails leaves its question to the gateway that follows the task
   const tool = createTool({ ...lease(execute), followers, people: of }, { sessionKey: "agent:main:x" });
   await assert.rejects(tool.execute("call_1", { action: "send" }), /broken/);
   assert.deepEqual(of.ended, [true]);
+});
+
+test("the end of a call to a group goes on with every task that asked", async () => {
+  const gone = [];
+  const followers = { reserve: () => () => {}, hold: (task) => () => (gone.push(task), false), observe: () => false };
+  const execute = async (_request, _caller, _token, _onUpdate, ask) => {
+    for (const task of ["a", "b"]) await ask(JSON.stringify({ continuation: task }));
+    return envelope;
+  };
+  await createTool({ ...lease(execute), followers, people: people() }, { sessionKey: "agent:main:x" }).execute("call_1", { action: "send" });
+  assert.deepEqual([...new Set(gone)], ["a", "b"]);
 });
 
 test("a person is asked for the sender of the message, and learns the result of the call", async () => {

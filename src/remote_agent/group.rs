@@ -77,9 +77,19 @@ impl Groups {
         true
     }
 
-    fn remember(&self, group: &Group) {
-        if let Ok(handle) = group.id.parse() {
-            self.0.lock().put(handle, group.clone());
+    /// Remembers a group that `is_new`, or what is known now of one that was remembered. A continuation, which may come from
+    /// anywhere, adds none and replaces none.
+    fn remember(&self, group: &Group, is_new: bool) {
+        let Ok(handle) = group.id.parse::<Handle>() else {
+            return;
+        };
+        let mut groups = self.0.lock();
+        if is_new
+            || groups
+                .peek(&handle)
+                .is_some_and(|known| known.has_members_of(group))
+        {
+            groups.put(handle, group.clone());
         }
     }
 }
@@ -242,7 +252,8 @@ impl GroupCall<'_> {
     /// Sends an update with every handle that is known, and remembers them. Updates are best effort.
     fn announce(&self) {
         let board = self.board.lock();
-        self.tool.groups.remember(&board.group);
+        let is_new = self.action == Action::Send;
+        self.tool.groups.remember(&board.group, is_new);
         let Some(updates) = self.tool_call.updates else {
             return;
         };

@@ -4,6 +4,7 @@
 mod local;
 mod rank;
 
+use std::cmp::Reverse;
 use std::time::{Duration, SystemTime};
 
 use a2a::{CardView, OAuthFlow, Scheme, Skill, Usage};
@@ -11,6 +12,9 @@ use futures_util::stream::FuturesOrdered;
 use futures_util::{StreamExt as _, future};
 use local::AgentPresence;
 use peer::{CallOptions, PeerErrorKind};
+use rank::Query;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use super::admission::{may_see, sees_all};
@@ -31,8 +35,8 @@ const MAX_LISTED_TASKS: usize = 100;
 const UNKNOWN_TASK: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Lists every configured target that `caller` may see, with its tasks if the host requests them, and the agents of the
-/// local gateway; those that fit a `query` best come first. Refreshes cards concurrently, as many as calls may run, without permits of the concurrency limiter, so
-/// that a busy target can be listed.
+/// local gateway; those that fit a `query` best come first. Refreshes cards concurrently, as many as calls may run,
+/// without permits of the concurrency limiter, so that a busy target can be listed.
 pub(super) async fn list_targets(
     tool: &RemoteAgent,
     caller: &Caller,
@@ -65,41 +69,51 @@ pub(super) async fn list_targets(
         }
     };
     let (cards, local, budget_error) = future::join3(cards, local, budget).await;
-    let mut listing = Listing::default();
+    let mut listing = Listing {
+        query: query.map(Query::new),
+        targets: Vec::with_capacity(targets.len()),
+    };
     for (target, (outcome, tasks)) in targets.iter().zip(cards) {
         let flows = oauth_flows(&outcome, target, caller);
-        listing.add(tool, target, outcome, None)?;
-        if let Some(shown) = listing.summary.last_mut() {
+        listing.add(tool, target, outcome, None, |shown| {
             if !flows.is_empty() {
                 shown["oauth_flows"] = json!(flows);
             }
             tasks.merge_into(shown);
             add_allowed_agents(shown, target, caller);
             add_health(tool, shown, target, caller);
-        }
+        })?;
     }
-    let mut summary = object([]);
+    let mut gateway = None;
     if let Some(local) = local {
         for agent in local.agents {
-            listing.add(tool, &agent.target, agent.card, Some(&agent.standing))?;
-            if let Some(shown) = listing.summary.last_mut() {
-                add_allowed_agents(shown, &agent.target, caller);
-            }
+            let target = &agent.target;
+            listing.add(tool, target, agent.card, Some(&agent.standing), |shown| {
+                add_allowed_agents(shown, target, caller);
+            })?;
         }
-        summary["gateway"] = local.gateway;
+        gateway = Some(local.gateway);
     }
-    if let Some(problem) = budget_error {
-        summary["budget_error"] = problem.into();
-    }
-    if let Some(query) = query {
-        rank::sort(query, &mut listing.summary, &mut listing.raw);
-    }
-    summary["targets"] = listing.summary.into();
+    let (targets, raw): (Vec<_>, Vec<_>) = listing.into_order().unzip();
+    let summary = Summary {
+        budget_error,
+        gateway,
+        targets,
+    };
     Ok(envelope::success(
         Action::ListTargets.as_str(),
         summary,
-        listing.raw,
+        raw,
     ))
+}
+
+#[derive(Serialize)]
+struct Summary {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget_error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gateway: Option<Value>,
+    targets: Vec<Box<RawValue>>,
 }
 
 /// Tells an operator which agents may use a target. Agents see only targets that they may use.
@@ -145,15 +159,16 @@ fn oauth_flows(
         .collect()
 }
 
-/// The targets in both forms of the result.
-#[derive(Default)]
+/// The targets in both forms of the result, as text: values take several times as much, and thousands of them leave the
+/// caches of the processor.
 struct Listing {
-    summary: Vec<Value>,
-    raw: Vec<Value>,
+    query: Option<Query>,
+    /// How well each fits the query, and its forms.
+    targets: Vec<(usize, [Box<RawValue>; 2])>,
 }
 
 impl Listing {
-    /// Adds a target with its card or the error.
+    /// Adds a target with its card or the error, and `more` to the first form.
     ///
     /// # Errors
     /// The call has ended.
@@ -163,6 +178,7 @@ impl Listing {
         target: &Target,
         outcome: Result<FetchedCard, ToolError>,
         standing: Option<&AgentPresence>,
+        more: impl FnOnce(&mut Value),
     ) -> Result<(), ToolError> {
         if let Err(error) = &outcome
             && matches!(error.reason, Reason::Aborted | Reason::ShuttingDown)
@@ -170,16 +186,24 @@ impl Listing {
             return Err(error.clone());
         }
         let listed = ListedTarget::new(tool, target, outcome);
-        for (view, mut shown) in [
-            (&mut self.summary, listed.summary(target)),
-            (&mut self.raw, listed.raw(target)),
-        ] {
-            if let Some(standing) = standing {
-                standing.merge_into(&mut shown);
-            }
-            view.push(shown);
+        let mut forms = [listed.summary(target), listed.raw(target)];
+        if let Some(standing) = standing {
+            forms.iter_mut().for_each(|form| standing.merge_into(form));
+        }
+        more(&mut forms[0]);
+        let score = self.query.as_ref().map(|query| query.score(&forms[0]));
+        let [summary, raw] = forms.map(|form| to_raw_value(&form));
+        if let (Ok(summary), Ok(raw)) = (summary, raw) {
+            self.targets.push((score.unwrap_or(0), [summary, raw]));
         }
         Ok(())
+    }
+
+    /// Returns the forms of each target. Those that fit equally stay in their order.
+    fn into_order(mut self) -> impl Iterator<Item = (Box<RawValue>, Box<RawValue>)> {
+        self.targets.sort_by_key(|(score, _)| Reverse(*score));
+        let targets = self.targets.into_iter();
+        targets.map(|(_, [summary, raw])| (summary, raw))
     }
 }
 

@@ -201,7 +201,10 @@ fn by_url(url: &str, catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
         .map_err(|refused| refused_error(refused, url, "/target_url"))
 }
 
-fn by_continuation(named: &ReceivedTarget, catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
+pub(super) fn by_continuation(
+    named: &ReceivedTarget,
+    catalog: &Catalog,
+) -> Result<Arc<Target>, ToolError> {
     catalog
         .by_continuation(
             &named.target_url,

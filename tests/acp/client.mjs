@@ -9,8 +9,12 @@ const results = {};
 async function withAgent(run) {
   const agent = spawn(program, programArguments, { stdio: ["pipe", "pipe", "inherit"] });
   let seen = [];
+  let onText = () => {};
   const app = client({ name: "test" });
-  app.onNotification(methods.client.session.update, ({ params }) => void seen.push(params.update));
+  app.onNotification(methods.client.session.update, ({ params }) => {
+    seen.push(params.update);
+    if (params.update.sessionUpdate === "agent_message_chunk") onText();
+  });
   const stream = ndJsonStream(Writable.toWeb(agent.stdin), Readable.toWeb(agent.stdout));
   await app.connectWith(stream, async (context) => {
     const initialized = await context.request(methods.agent.initialize, { protocolVersion: 1, clientCapabilities: {} });
@@ -21,7 +25,7 @@ async function withAgent(run) {
       const chunks = seen.filter((update) => update.sessionUpdate === "agent_message_chunk").map((update) => update.content);
       return { stopReason, chunks, text: chunks.map((content) => content.text ?? "").join("") };
     };
-    await run(context, prompt);
+    await run(context, prompt, () => new Promise((resolve) => void (onText = resolve)));
   });
   agent.kill();
 }
@@ -29,7 +33,7 @@ async function withAgent(run) {
 const code = (error) => error.code;
 const place = { cwd: process.cwd(), mcpServers: [] };
 let session;
-await withAgent(async (context, prompt) => {
+await withAgent(async (context, prompt, nextText) => {
   session = (await context.request(methods.agent.session.new, place)).sessionId;
   results.streamed = (await prompt(session, "task gamma")).text;
   results.asked = (await prompt(session, "ask Which colour?")).text;
@@ -37,8 +41,10 @@ await withAgent(async (context, prompt) => {
   results.refused = (await prompt(session, "reject It is forbidden")).stopReason;
   results.failed = await prompt(session, "fail It rains").catch((error) => error.message);
   results.file = (await prompt(session, "gift")).chunks.find((content) => content.type === "resource")?.resource.uri;
+  const firstText = nextText();
   const running = prompt(session, "begun First line");
-  setTimeout(() => context.notify(methods.agent.session.cancel, { sessionId: session }), 500);
+  await firstText;
+  await context.notify(methods.agent.session.cancel, { sessionId: session });
   results.cancelled = (await running).stopReason;
 });
 await withAgent(async (context, prompt) => {

@@ -6,7 +6,6 @@ mod official;
 use std::{
     path::Path,
     process::{Command, Stdio},
-    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -159,6 +158,46 @@ fn next_prompt_answers_the_question() {
 }
 
 #[test]
+fn question_without_text_shows_that_the_agent_waits() {
+    let fixture = Fixture::new();
+    let (mut client, session) = fixture.session(&[]);
+    for (question, shown) in [
+        ("ask", "The agent waits for an answer"),
+        ("auth", "The agent wants a sign-in"),
+    ] {
+        let (reason, text) = client.ask(&session, question);
+        assert_eq!(reason, "end_turn");
+        assert!(text.starts_with(shown), "{text}");
+        assert_eq!(client.ask(&session, "blue"), end_turn("you said blue"));
+    }
+}
+
+#[test]
+fn wrong_target_is_refused_at_the_start() {
+    let target = |alias: &str| json!({"alias": alias, "baseUrl": "http://127.0.0.1:1"});
+    let targets = json!({"targets": [target("desk"), target("shop")]});
+    let config = config_file("acp-target", &targets);
+    let state_dir = tempfile::tempdir().unwrap();
+    for (flags, cause) in [
+        (&["--target", "nobody"][..], "no agent is called `nobody`"),
+        (
+            &["--target", "desk", "--target", "shop"],
+            "acp takes one `--target`",
+        ),
+    ] {
+        let flags = [&["--config", &config], flags].concat();
+        let mut command = command(state_dir.path(), &flags);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(cause), "{errors}");
+    }
+    let flags = ["--config", &config, "--target", "gateway:main"];
+    let mut command = command(state_dir.path(), &flags);
+    assert!(command.stdin(Stdio::null()).status().unwrap().success());
+}
+
+#[test]
 fn session_belongs_to_its_target() {
     let fixture = Fixture::new();
     let target = |alias: &str| json!({"alias": alias, "baseUrl": fixture.server.url()});
@@ -193,9 +232,12 @@ fn what_the_agent_cannot_do_is_clear() {
     let failed = client.prompt(&session, "fail It rains");
     let message = "the task of the agent failed: It rains";
     assert_eq!(failed["error"]["message"], message, "{failed}");
+    let failed = client.prompt(&session, "fail");
+    let message = "the task of the agent failed";
+    assert_eq!(failed["error"]["message"], message, "{failed}");
 
     let state_dir = tempfile::tempdir().unwrap();
-    let flags = ["--url", "http://127.0.0.1:9"];
+    let flags = ["--url", "http://127.0.0.1:1"];
     let mut client = Client(Host::of(&mut command(state_dir.path(), &flags)));
     let session = client.new_session();
     let answer = client.prompt(&session, "hello");
@@ -225,10 +267,14 @@ fn task_goes_on_without_its_client() {
     let (mut client, session) = fixture.session(&[]);
     client.send(&session, "begun First line");
     client.wait_for_text("First line");
-    let ended_at = Instant::now();
     assert!(client.0.end().success());
-    assert!(ended_at.elapsed() < Duration::from_secs(5));
     assert_eq!(task_states(&fixture.server), ["TASK_STATE_WORKING"]);
+    // It takes no other message meanwhile.
+    let mut client = fixture.client(&[]);
+    client.resume(&session);
+    let refused = client.prompt(&session, "echo too soon");
+    let message = "the agent still works on the previous message; prompt again when it is done";
+    assert_eq!(refused["error"]["message"], message, "{refused}");
 }
 
 #[test]
@@ -245,7 +291,7 @@ fn vanished_client_cancels_if_it_should() {
 fn resumed_session_shows_what_its_client_missed() {
     let fixture = Fixture::new();
     let (mut client, session) = fixture.session(&[]);
-    client.send(&session, "stream 3 300");
+    client.send(&session, "stream 3 3000");
     client.wait_for_text("0 ");
     assert!(client.0.end().success());
     wait_for_state(&fixture.server, "TASK_STATE_COMPLETED");
@@ -310,6 +356,36 @@ fn session_has_one_prompt_at_a_time() {
         .0
         .request("session/close", json!({"sessionId": session}));
     assert_eq!(closed["result"], json!({}), "{closed}");
+}
+
+#[test]
+fn closed_session_is_resumed_after_its_prompt() {
+    let fixture = Fixture::new();
+    let (mut client, session) = fixture.session(&[]);
+    let prompt = client.send(&session, "begun First line");
+    client.wait_for_text("First line");
+    // The command reads these at once, before the agent has canceled its task.
+    let frames = [
+        (101, "session/close"),
+        (102, "session/resume"),
+        (103, "session/close"),
+    ];
+    let frames = frames.map(|(id, method)| {
+        let params = json!({"sessionId": session, "cwd": "/", "mcpServers": []});
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    });
+    client.0.write(&frames.join("\n"));
+    let closed = client.0.answer(101);
+    assert_eq!(closed["result"], json!({}), "{closed}");
+    let early = client.0.answer(102);
+    let message = early["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("has not ended yet"), "{early}");
+    assert_eq!(client.0.answer(103)["error"]["code"], -32002);
+    let ended = client.0.answer(prompt);
+    assert_eq!(ended["result"]["stopReason"], "cancelled", "{ended}");
+    assert_eq!(client.prompt(&session, "hello")["error"]["code"], -32002);
+    assert_eq!(client.resume(&session)["result"], json!({}));
+    assert_eq!(client.ask(&session, "echo next"), end_turn("next"));
 }
 
 #[test]

@@ -153,7 +153,7 @@ async fn refused_message_to_a_working_task_leads_to_watch() {
 async fn message_to_a_working_task_says_what_became_of_it() {
     let flags = ["--task-store", "memory", "--while-working", "next-turn"];
     let server = Server::scripted(&flags);
-    let started = send_at_once(&server, None, "slow 2500").await;
+    let started = send_at_once(&server, None, "slow 10000").await;
     let queued = send_at_once(&server, Some(task_id(&started)), "echo first").await;
     assert_eq!(task_id(&queued), task_id(&started));
     let summary = &queued["summary"];

@@ -123,7 +123,7 @@ fn wait_for_row(
     child: &str,
     is_expected: impl Fn(&Value) -> bool,
 ) -> Value {
-    let end = Instant::now() + Duration::from_secs(90);
+    let end = Instant::now() + Duration::from_secs(240);
     loop {
         let rows = rows(fixture, child);
         if let Some(row) = rows.iter().find(|row| is_expected(row)) {
@@ -246,7 +246,7 @@ fn stopped_gateway_leaves_the_task_to_the_next(fixture: &NotifyFixture) {
         elapsed = start.elapsed();
     });
     println!("the gateway stopped after {elapsed:?}");
-    assert!(elapsed < Duration::from_secs(60), "{elapsed:?}");
+    assert!(elapsed < Duration::from_secs(180), "{elapsed:?}");
     let row = wait_for_row(fixture, &child, |row| row["status"] == "failed");
     assert!(
         row["error"].as_str().unwrap().contains("the task goes on"),

@@ -1,11 +1,15 @@
 //! One message to several agents: its options, its answers on standard output, and what was decided on standard error.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::{
     exit::Failure,
+    interactive_call::{is_waiting, write_rest},
     output::note,
-    screen::{AnswerWriter, render_message},
+    screen::AnswerWriter,
     text,
 };
 
@@ -13,11 +17,12 @@ use super::{
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Several agents")]
 pub(super) struct GroupArgs {
-    /// With several --target: wait for all, cancel the others once the first task completes, or count votes [default: all]
+    /// With several --target: wait for all, cancel the others once the first task completes, or count votes. The answers
+    /// are printed at the end [default: all]
     #[arg(long, value_name = "MODE", requires = "target", value_parser = ["all", "first", "vote"])]
     mode: Option<String>,
 
-    /// With --mode vote: an answer that counts; repeat it for each
+    /// With --mode vote: an answer that counts; repeat it for each of at least 2
     #[arg(long = "choice", value_name = "ANSWER", requires = "mode")]
     choices: Vec<String>,
 
@@ -34,6 +39,28 @@ impl GroupArgs {
     /// Returns whether the options ask for a group of one agent.
     pub(super) fn is_set(&self) -> bool {
         self.mode.is_some()
+    }
+
+    /// Checks the options of a vote, in the words of this command.
+    ///
+    /// # Errors
+    /// One of them is given without a vote, or there is nothing to choose from.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let given = [
+            ("--choice", !self.choices.is_empty()),
+            ("--choice-pointer", self.choice_pointer.is_some()),
+            ("--quorum", self.quorum.is_some()),
+        ];
+        let is_vote = self.mode.as_deref() == Some("vote");
+        if let Some((option, _)) = given.iter().find(|(_, given)| *given && !is_vote) {
+            return Err(Failure::usage(format!(
+                "`{option}` goes only with `--mode vote`"
+            )));
+        }
+        match self.choices.len() {
+            1 => Err(Failure::usage("`--choice` needs at least 2 choices")),
+            _ => Ok(()),
+        }
     }
 
     /// Adds the options to a request to agents with these aliases.
@@ -73,44 +100,99 @@ fn results(group: &Value) -> Vec<(usize, &Value)> {
     results
 }
 
-/// Writes the text of each answer below the name of its agent.
+/// Returns each answer as the result of a single call, in the order of reading. A cancelled agent has none.
+fn answers(group: &Value, raw: &Value) -> Vec<(String, Value)> {
+    let answered = results(group).into_iter();
+    let answered = answered.filter(|(_, result)| result["canceled"].is_null());
+    let single = answered.map(|(place, result)| {
+        let last = &raw[place]["finalEvent"];
+        let raw = match last["kind"] == "message" {
+            true => last,
+            false => &raw[place],
+        };
+        let alias = text::line(result["target_alias"].as_str().unwrap_or_default());
+        let envelope = json!({"ok": true, "summary": result["summary"], "raw": raw});
+        (alias, envelope)
+    });
+    single.collect()
+}
+
+/// Writes each answer below the name of its agent.
 pub(super) fn write_answers(group: &Value, raw: &Value, writer: &mut AnswerWriter) {
-    for (place, result) in results(group) {
-        let message = &raw[place];
-        let message = (message["kind"] == "message").then(|| render_message(message));
-        let message = message.flatten();
-        let summary = &result["summary"];
-        let said = message.as_deref().or(summary["message_text"].as_str());
-        if let Some(said) = said.filter(|_| result["canceled"].is_null()) {
-            let alias = text::line(result["target_alias"].as_str().unwrap_or_default());
-            writer.message(&format!("{alias}:\n{said}"));
+    for (alias, envelope) in answers(group, raw) {
+        // A writer of its own: agents may use the same artifact ids.
+        let said = Arc::new(Mutex::new(String::new()));
+        let output = Arc::clone(&said);
+        let mut own = AnswerWriter::to(Box::new(move |text| output.lock().push_str(text)));
+        write_rest(&envelope, &mut own);
+        let said = said.lock();
+        if !said.is_empty() {
+            writer.message(&format!("{alias}:\n{}", said.trim_end_matches('\n')));
         }
     }
 }
 
-/// Prints what was decided, the state of each agent, and the commands that go on with these options, if a file has the
-/// continuation.
-pub(super) fn print(summary: &Value, options: Option<&str>) {
+/// Returns the artifacts and messages of all answers as those of one result.
+pub(super) fn joined(group: &Value, raw: &Value) -> Value {
+    let (mut artifacts, mut parts) = (Vec::new(), Vec::new());
+    for (_, mut envelope) in answers(group, raw) {
+        if let Value::Array(own) = envelope["summary"]["artifacts"].take() {
+            artifacts.extend(own);
+        }
+        if envelope["raw"]["kind"] == "message"
+            && let Value::Array(own) = envelope["raw"]["parts"].take()
+        {
+            parts.extend(own);
+        }
+    }
+    json!({"summary": {"artifacts": artifacts}, "raw": {"kind": "message", "parts": parts}})
+}
+
+/// Returns the agents that wait for their caller: the continuation of each, and the summary of its result.
+pub(super) fn asking(summary: &Value) -> Vec<(&Value, &Value)> {
+    let members = &summary["continuation"]["group"]["members"];
+    let waiting = results(&summary["group"]).into_iter();
+    let waiting = waiting.filter(|(_, result)| {
+        result["canceled"].is_null() && result["state"].as_str().is_some_and(is_waiting)
+    });
+    let waiting = waiting.map(|(place, result)| (&members[place], &result["summary"]));
+    waiting.collect()
+}
+
+/// Prints what was decided, the state of each agent, the commands that answer those that ask, and the commands that go on
+/// with these options, if a file has the continuation.
+pub(super) fn print(summary: &Value, to_answer: &[String], options: Option<&str>) {
     let group = &summary["group"];
     let word = |value: &Value| text::line(value.as_str().unwrap_or_default());
     for (_, result) in results(group) {
         let canceled = match result["canceled"].as_str() {
             None => "",
+            // Its state says so.
+            Some("canceled") if result["state"] == "canceled" => "",
             Some("canceled") => ", cancelled",
             Some("not_cancelable") => ", could not be cancelled",
             Some(_) => ", perhaps not cancelled",
         };
         let error = result["error"]["message"].as_str().map(text::line);
-        let error = error.filter(|_| canceled.is_empty());
+        let error = error.filter(|_| result["canceled"].is_null());
         let error = error.map(|error| format!(": {error}")).unwrap_or_default();
+        // The answer above is the artifacts, if there are any.
+        let asks = result["state"].as_str().is_some_and(is_waiting);
+        let artifacts = result["summary"]["artifacts"].as_array();
+        let has_artifacts = artifacts.is_some_and(|artifacts| !artifacts.is_empty());
+        let question = result["summary"]["status_message"].as_str();
+        let question = question.filter(|_| asks && has_artifacts && result["canceled"].is_null());
+        let question = question.map(|question| format!(": {}", text::line(question)));
+        let question = question.unwrap_or_default();
         let (alias, state) = (word(&result["target_alias"]), word(&result["state"]));
-        note(format_args!("{alias}: {state}{canceled}{error}"));
+        note(format_args!("{alias}: {state}{canceled}{question}{error}"));
     }
     for count in group["votes"].as_array().into_iter().flatten() {
         note(format_args!(
-            "{}: {} votes",
+            "{}: {} {}",
             word(&count["choice"]),
-            count["votes"]
+            count["votes"],
+            if count["votes"] == 1 { "vote" } else { "votes" }
         ));
     }
     match group["decided_by"].as_str() {
@@ -118,6 +200,12 @@ pub(super) fn print(summary: &Value, options: Option<&str>) {
         Some("quorum") => note(format_args!("decided: {}", word(&group["winner"]))),
         Some("none") => note("nothing is decided"),
         _ => {}
+    }
+    if !to_answer.is_empty() {
+        note("to answer an agent:");
+        for command in to_answer {
+            note(format_args!("  {command}"));
+        }
     }
     if summary["next_step"].is_null() {
         return;

@@ -24,6 +24,9 @@ use super::{
     text::{self, shell},
 };
 
+/// What stands for the answer in a suggested command.
+const ANSWER: &str = " 'YOUR ANSWER'";
+
 /// The options for the output of a call.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Output")]
@@ -101,7 +104,11 @@ impl InteractiveCall<'_> {
         }
         let saved_continuation = self.save_continuation(&envelope);
         let saved = self.save_artifacts.map_or(Ok(()), |directory| {
-            artifact_files::save(&envelope, directory)
+            let group = &envelope["summary"]["group"];
+            let joined = group
+                .is_object()
+                .then(|| group::joined(group, &envelope["raw"]));
+            artifact_files::save(joined.as_ref().unwrap_or(&envelope), directory)
         });
         match &screen {
             Some(screen) => {
@@ -204,6 +211,20 @@ impl Context<'_> {
         }
     }
 
+    /// Returns the options that name the task of a continuation without a file.
+    fn task_options(&self, continuation: &Value) -> Option<String> {
+        let id = continuation["task"]["task_id"].as_str()?;
+        let to_target = self.target.options_for(&continuation["target"]);
+        Some(format!("{to_target} --task {}", shell(id)))
+    }
+
+    /// Returns the command that answers an agent of a group, if a later command can.
+    fn answer_command(&self, member: &Value) -> Option<String> {
+        let can = member["task"]["can_cancel"] == true && !self.target.peers.local.uses_embedded();
+        let options = self.task_options(member).filter(|_| can)?;
+        Some(format!("remote-agent send{options}{ANSWER}"))
+    }
+
     /// Returns the file whose continuation has the same task as `continuation`, or the same conversation if there is no
     /// task.
     fn file(&self, continuation: &Value) -> Option<&Path> {
@@ -296,7 +317,12 @@ fn print_outcome(
             let file = shell(&file.display().to_string());
             format!("{} --continuation {file}", context.target.peers.options())
         });
-        return group::print(summary(envelope), file.as_deref());
+        let to_answer = group::asking(summary(envelope)).into_iter();
+        let to_answer = to_answer.filter(|(_, summary)| keeps_tasks(summary));
+        let to_answer: Vec<_> = to_answer
+            .filter_map(|(member, _)| context.answer_command(member))
+            .collect();
+        return group::print(summary(envelope), &to_answer, file.as_deref());
     }
     if reason == Some(Reason::AuthRequired) && continuation["task"]["can_cancel"] == true {
         // The agent may have canceled the tasks of a client that it no longer accepts.
@@ -348,11 +374,15 @@ fn print_outcome(
     }
     let status_text = summary["status_message"].as_str();
     let status_text = status_text.filter(|status_text| !shown.has_shown(status_text));
-    let keeps_tasks = summary["transport"] != "GATEWAY"
+    print_next_steps(continuation, status_text, keeps_tasks(summary), context);
+}
+
+/// Returns whether a later command can continue the task of a result: some gateways keep none.
+fn keeps_tasks(summary: &Value) -> bool {
+    summary["transport"] != "GATEWAY"
         || summary["protocol_version"]
             .as_str()
-            .is_some_and(|dialect| dialect.starts_with("openclaw"));
-    print_next_steps(continuation, status_text, keeps_tasks, context);
+            .is_some_and(|dialect| dialect.starts_with("openclaw"))
 }
 
 /// Returns a sentence about a budget that is nearly used up.
@@ -486,7 +516,8 @@ fn print_next_steps(
             return;
         }
         if allows("can_cancel") && !ends_with_command {
-            let options = from_file.unwrap_or_else(|| format!("{to_target} --task {}", shell(id)));
+            let options = from_file.or_else(|| context.task_options(continuation));
+            let options = options.unwrap_or_default();
             let waits = is_waiting(state);
             note(if waits {
                 "the task waits for you; answer or cancel it:"
@@ -494,7 +525,7 @@ fn print_next_steps(
                 "the task continues; follow it, show it, or cancel it:"
             });
             if waits {
-                command("send", &options, " 'YOUR ANSWER'");
+                command("send", &options, ANSWER);
                 command("watch", &options, " --ask");
             } else {
                 if allows("can_watch") {

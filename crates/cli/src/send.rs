@@ -91,6 +91,7 @@ pub(super) struct Args {
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
     let follow_up = args.follow_up.read()?;
     args.ask.check(args.parts.reads_stdin())?;
+    args.group.check()?;
     let input = if args.parts.reads_stdin() {
         Some(standard_input("the text").await?)
     } else {

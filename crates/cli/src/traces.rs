@@ -175,7 +175,7 @@ impl Settings {
             && value != PROTOCOL
         {
             return Err(format!(
-                "{name} is not `{PROTOCOL}`, the only protocol of this command"
+                "{name} is not `{PROTOCOL}`, the only protocol of this command; set it so, or unset it"
             ));
         }
         let timeout = match of_traces("TIMEOUT") {

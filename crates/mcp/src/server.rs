@@ -312,7 +312,8 @@ impl McpServer {
         if becomes_task {
             follow(&mut request);
         }
-        // A question in place of the result would take the answers of the other agents with it.
+        // A question in place of the result would take the answers of the other agents with it. Of a handle, only the result
+        // says whether it is that of a group.
         let is_group = request.contains_key("target_aliases")
             || request
                 .get("continuation")
@@ -337,13 +338,26 @@ impl McpServer {
             }
             Ok(Outcome::Envelope(envelope)) => envelope,
         };
-        let state = |question: &Value| match question["sign_in"].is_object() {
-            true => task_id::encode_sign_in(question["id"].as_str()?, self.sign_in_owner(context)?),
-            false => task_id::encode(&question["continuation"], &created, self.owner(context)),
+        let state = |question: &Value| {
+            if is_of_group(&envelope) {
+                return None;
+            }
+            match question["sign_in"].is_object() {
+                true => {
+                    task_id::encode_sign_in(question["id"].as_str()?, self.sign_in_owner(context)?)
+                }
+                false => task_id::encode(&question["continuation"], &created, self.owner(context)),
+            }
         };
         let question = questions.and_then(|questions| questions.input_required(state));
         Ok(question.map_or_else(|| self.result(&envelope).into(), Into::into))
     }
+}
+
+/// Returns whether an envelope is about a message to several agents.
+fn is_of_group(envelope: &str) -> bool {
+    let envelope = serde_json::from_str::<Value>(envelope);
+    envelope.is_ok_and(|envelope| envelope["summary"]["group"].is_object())
 }
 
 impl ServerHandler for McpServer {

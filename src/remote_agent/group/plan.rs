@@ -1,5 +1,7 @@
 //! What a request to several targets means: its members, and the call of each. `rules/group.rs` has checked it.
 
+use std::sync::Arc;
+
 use a2a::TaskState;
 use base::json;
 use base::validation::violation;
@@ -8,10 +10,11 @@ use serde_json::{Map, Value, json};
 
 use super::super::caller::Caller;
 use super::super::error::ToolError;
-use super::super::request::{Action, TargetReference};
+use super::super::request::{Action, ReceivedTarget, TargetReference};
 use super::super::rules::{GROUP_FIELDS, MAX_CHOICES, MAX_MEMBERS};
 use super::super::{RemoteAgent, admission, resolve};
 use crate::handles::Handle;
+use crate::targets::Target;
 
 /// The fields of a request about a group that its members' requests repeat.
 const SHARED: [&str; 3] = ["timeout_ms", "service_parameters", "history_length"];
@@ -22,6 +25,9 @@ const LIMITS: json::Limits = json::Limits {
     values: 10_000,
     memory: 1 << 20,
 };
+
+/// The longest group in a continuation, as JSON text.
+const MAX_GROUP_BYTES: usize = 256 << 10;
 
 /// The longest word and vote in a continuation, and the longest id of an agent's that is kept, in bytes.
 const MAX_WORD_BYTES: usize = 64;
@@ -115,7 +121,7 @@ impl Member {
             id.as_str()
                 .is_some_and(|id| (1..=MAX_ID_BYTES).contains(&id.len()))
         };
-        let (task, conversation) = (
+        let (mut task, conversation) = (
             continuation["task"].take(),
             continuation["conversation"].take(),
         );
@@ -128,6 +134,9 @@ impl Member {
                     true => "unknown".to_owned(),
                     false => known.as_str().to_owned(),
                 };
+                if state.len() > MAX_WORD_BYTES {
+                    task["status"] = "unknown".into();
+                }
             }
             self.task = Some(task);
         }
@@ -139,6 +148,19 @@ impl Member {
 }
 
 impl Group {
+    /// Returns whether it has the messages of `other`, to the same targets.
+    pub(super) fn has_members_of(&self, other: &Self) -> bool {
+        let is_same = |own: &Member, other: &Member| {
+            own.message_id == other.message_id && own.target == other.target
+        };
+        let (own, others) = (&self.members, &other.members);
+        own.len() == others.len()
+            && own
+                .iter()
+                .zip(others)
+                .all(|(own, other)| is_same(own, other))
+    }
+
     /// Returns how many equal votes decide.
     pub(super) fn needed(&self) -> usize {
         self.quorum.unwrap_or(self.members.len() / 2 + 1)
@@ -154,17 +176,19 @@ impl Group {
     /// # Errors
     /// It is not one that this tool wrote.
     fn read(value: &Value) -> Result<Self, ToolError> {
-        let invalid = |message: String| {
-            let params = json!({ "property": "group" });
-            let place = "/continuation/group";
-            ToolError::invalid(
-                vec![violation(place, "#/runtime/not", "not", params, &message)],
-                0,
-            )
-        };
-        let read = json::from_str::<Self>(&value.to_string(), LIMITS);
-        let group =
-            read.map_err(|e| invalid(format!("is not a group of an earlier result: {e}")))?;
+        let text = value.to_string();
+        if text.len() > MAX_GROUP_BYTES {
+            return Err(invalid(format!(
+                "is longer than {} KiB, so it is not a group of an earlier result; pass its summary.continuation unchanged",
+                MAX_GROUP_BYTES >> 10
+            )));
+        }
+        let read = json::from_str::<Self>(&text, LIMITS);
+        let group = read.map_err(|e| {
+            invalid(format!(
+                "is not a group of an earlier result: {e}; pass its summary.continuation unchanged"
+            ))
+        })?;
         let is_bounded = group.id.parse::<Handle>().is_ok()
             && (1..=MAX_MEMBERS).contains(&group.members.len())
             && group.choices.len() <= MAX_CHOICES
@@ -184,6 +208,52 @@ impl Group {
             )),
         }
     }
+
+    /// Checks the targets of a continuation as those of a new group are checked. One that is not configured is an error of its
+    /// member alone, and a handle does not lead to it either.
+    ///
+    /// # Errors
+    /// There are more than the operator allows, one is named twice, or the caller may not use one: the group would show it.
+    fn check_targets(&mut self, tool: &RemoteAgent, caller: &Caller) -> Result<(), ToolError> {
+        let (count, most) = (self.members.len(), tool.limits.group_targets);
+        if count > most {
+            return Err(invalid(format!(
+                "has {count} targets, and the operator allows {most} in one group (limits.groupTargets)"
+            )));
+        }
+        let mut known: Vec<Arc<Target>> = Vec::new();
+        for member in &mut self.members {
+            let named = ReceivedTarget::deserialize(&member.target).map_err(|e| {
+                invalid(format!(
+                    "has a target that is not one of an earlier result: {e}; pass its summary.continuation unchanged"
+                ))
+            })?;
+            let Ok(target) = resolve::by_continuation(&named, &tool.catalog) else {
+                let task = member.task.as_mut().and_then(Value::as_object_mut);
+                task.and_then(|task| task.remove("task_handle"));
+                continue;
+            };
+            admission::authorize(&target, &tool.catalog, caller)?;
+            let is_same =
+                |other: &Arc<Target>| other.key == target.key && other.alias == target.alias;
+            if known.iter().any(is_same) {
+                return Err(invalid(
+                    "names a target twice; pass the summary.continuation of an earlier result unchanged"
+                        .to_owned(),
+                ));
+            }
+            known.push(target);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the error for a continuation with a wrong group.
+fn invalid(message: String) -> ToolError {
+    let params = json!({ "property": "group" });
+    let place = "/continuation/group";
+    let wrong = violation(place, "#/runtime/not", "not", params, &message);
+    ToolError::invalid(vec![wrong], 0)
 }
 
 /// The calls of a request.
@@ -198,7 +268,8 @@ impl Plan {
     /// Reads the plan of a valid request, with every id that it needs. Nothing has been sent.
     ///
     /// # Errors
-    /// The group is larger than the operator allows, the caller may not use one of its targets, or a continuation has no group.
+    /// The group is larger than the operator allows or names a target twice, the caller may not use one of its targets, or a
+    /// continuation has no group.
     pub(super) fn read(
         tool: &RemoteAgent,
         request: &mut Map<String, Value>,
@@ -208,7 +279,7 @@ impl Plan {
         let action = action.and_then(Action::from_name).unwrap_or(Action::Status);
         match action {
             Action::Send => Self::of_send(tool, request, caller),
-            action => Self::of_continuation(action, request),
+            action => Self::of_continuation(tool, action, request, caller),
         }
     }
 
@@ -270,9 +341,15 @@ impl Plan {
         })
     }
 
-    fn of_continuation(action: Action, request: &Map<String, Value>) -> Result<Self, ToolError> {
+    fn of_continuation(
+        tool: &RemoteAgent,
+        action: Action,
+        request: &Map<String, Value>,
+        caller: &Caller,
+    ) -> Result<Self, ToolError> {
         let continuation = request.get("continuation").unwrap_or(&Value::Null);
         let mut group = Group::read(&continuation["group"])?;
+        group.check_targets(tool, caller)?;
         let shared = SHARED
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), request.get(name)?.clone())));

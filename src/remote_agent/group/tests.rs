@@ -134,6 +134,15 @@ fn votes_are_listed_the_most_first() {
 }
 
 #[test]
+fn long_state_of_an_agent_is_not_kept() {
+    let mut group = group("all", json!({}), &[("pending", None)]);
+    let task = json!({"task_id": "t", "status": "s".repeat(1 << 20)});
+    group.members[0].learn(json!({ "task": task }));
+    assert_eq!(group.members[0].state, "unknown");
+    assert!(json!(group).to_string().len() < 1000);
+}
+
+#[test]
 fn rules_name_each_wrong_field() {
     for (request, expected) in [
         (

@@ -24,32 +24,32 @@ const SKILL_FIELDS: [(&str, usize); 5] = [
     ("description", 1),
 ];
 
-/// Sorts listed targets, and `raw` alike. Those that fit equally stay in their order.
-pub(super) fn sort(query: &str, summary: &mut Vec<Value>, raw: &mut Vec<Value>) {
-    let wanted: Vec<String> = words(query).collect();
-    let pairs = summary.drain(..).zip(raw.drain(..));
-    let mut scored: Vec<_> = pairs.map(|pair| (score(&wanted, &pair.0), pair)).collect();
-    scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-    (*summary, *raw) = scored.into_iter().map(|(_, pair)| pair).unzip();
-}
+/// The words that a listing is for.
+pub(super) struct Query(Vec<String>);
 
-/// Returns how well a target fits: each word counts once, where it is worth most.
-fn score(wanted: &[String], target: &Value) -> usize {
-    let skills = target["peer_card"]["skills"].as_array();
-    let of_skills = skills
-        .into_iter()
-        .flatten()
-        .flat_map(|skill| fields(skill, &SKILL_FIELDS));
-    let texts: Vec<_> = fields(target, &TARGET_FIELDS).chain(of_skills).collect();
-    let known: Vec<(String, usize)> = texts
-        .into_iter()
-        .flat_map(|(text, worth)| words(text).map(move |word| (word, worth)))
-        .collect();
-    let best = |word: &String| {
-        let fits = known.iter().filter(|(known, _)| is_like(word, known));
-        fits.map(|(_, worth)| *worth).max().unwrap_or(0)
-    };
-    wanted.iter().map(best).sum()
+impl Query {
+    pub(super) fn new(text: &str) -> Self {
+        Self(words(text).collect())
+    }
+
+    /// Returns how well a listed target fits: each word counts once, where it is worth most.
+    pub(super) fn score(&self, target: &Value) -> usize {
+        let skills = target["peer_card"]["skills"].as_array();
+        let of_skills = skills
+            .into_iter()
+            .flatten()
+            .flat_map(|skill| fields(skill, &SKILL_FIELDS));
+        let texts: Vec<_> = fields(target, &TARGET_FIELDS).chain(of_skills).collect();
+        let known: Vec<(String, usize)> = texts
+            .into_iter()
+            .flat_map(|(text, worth)| words(text).map(move |word| (word, worth)))
+            .collect();
+        let best = |word: &String| {
+            let fits = known.iter().filter(|(known, _)| is_like(word, known));
+            fits.map(|(_, worth)| *worth).max().unwrap_or(0)
+        };
+        self.0.iter().map(best).sum()
+    }
 }
 
 /// Returns the texts of the fields: strings, and the items of lists of strings.
@@ -90,9 +90,8 @@ mod tests {
             json!({"target_alias": "law", "tags": ["contracts"], "peer_card": {"skills": [{"id": "x", "name": "Review", "tags": ["legal"]}]}}),
             json!({"target_alias": "pen", "description": "Writes about contracts.", "peer_card": {"skills": [{"id": "t", "name": "Translation", "description": "German"}]}}),
         ];
-        let mut raw = summary.clone();
-        sort(query, &mut summary, &mut raw);
-        assert_eq!(summary, raw);
+        let query = Query::new(query);
+        summary.sort_by_key(|target| std::cmp::Reverse(query.score(target)));
         summary
             .iter()
             .map(|target| {

@@ -95,6 +95,8 @@ fn short_line(member: &GroupMember<'_>) -> String {
     let state = word(&member.state);
     let canceled = match member.canceled.as_deref() {
         None => "",
+        // The state of its task says it.
+        Some("canceled") if state == "canceled" => "",
         Some("canceled") => ", cancelled",
         Some("not_cancelable") => ", could not be cancelled",
         Some(_) => ", perhaps not cancelled",

@@ -420,7 +420,8 @@ fn answers_of_a_group_share_the_text_in_fences_of_their_own() {
     assert!(
         place("agent: lab") < place("agent: law") && place("agent: law") < place("agent: desk")
     );
-    assert!(place("bbb") < place("aaa") && text.contains("agent: gone: canceled, cancelled"));
+    assert!(place("bbb") < place("aaa") && text.contains("agent: gone: canceled"));
+    assert!(!text.contains("cancelled"), "{text}");
     assert!(!text.contains("gateway:evil"), "{text}");
     let small = read(&envelope, 1000);
     assert!(small.chars().count() <= 1000, "{small}");

@@ -23,7 +23,7 @@ const SINGLE: [&str; 9] = [
     "push_notification_config",
 ];
 
-/// The most members of a group; `limits.groupTargets` bounds those of a new one more closely.
+/// The most members of a group; `limits.groupTargets` bounds them more closely.
 pub(in crate::remote_agent) const MAX_MEMBERS: usize = 20;
 
 /// The most choices of a vote.

@@ -1,12 +1,14 @@
 //! Which answers come back, and what they decide.
 
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use super::{Agents, answers, group, states, task, works};
 use crate::contract::in_process::check_result;
 use crate::faults::tool_fixture::{card, reason};
+use crate::mcp::Host;
+use crate::support::command;
 
 #[tokio::test]
 async fn all_answers_come_back_and_one_failure_voids_nothing() {
@@ -45,6 +47,7 @@ async fn all_answers_come_back_and_one_failure_voids_nothing() {
     assert_eq!(first["group"]["id"], shown["id"]);
     assert_eq!(ids(&first["group"]), ids(shown));
     let mut unique = ids(shown);
+    unique.sort();
     unique.dedup();
     assert_eq!(unique.len(), 3);
     let sent = agents.peers.log("desk");
@@ -70,18 +73,16 @@ async fn first_completed_task_ends_the_others_at_their_agents() {
             ("failing", answers("t4", "")),
             ("fast", {
                 let mut fast = answers("t3", "here");
-                fast["rpc"]["message/stream"]["delay_ms"] = json!(300);
+                fast["rpc"]["message/stream"]["delay_ms"] = json!(3000);
                 fast
             }),
         ],
         json!({}),
     )
     .await;
-    let began = Instant::now();
     let envelope = agents
-        .send(json!({"mode": "first", "timeout_ms": 20_000, "target_aliases": ["slow", "late", "silent", "fast"]}))
+        .send(json!({"mode": "first", "timeout_ms": 40_000, "target_aliases": ["slow", "late", "silent", "fast"]}))
         .await;
-    assert!(began.elapsed() < Duration::from_secs(10));
     let shown = group(&envelope);
     assert_eq!(
         (&shown["decided_by"], &shown["winner"]),
@@ -113,17 +114,15 @@ async fn first_completed_task_ends_the_others_at_their_agents() {
         text.find(words)
             .unwrap_or_else(|| panic!("{words} in {text}"))
     };
-    assert!(
-        place("here") < place("agent: slow: canceled, cancelled"),
-        "{text}"
-    );
+    assert!(place("here") < place("agent: slow: canceled"), "{text}");
+    assert!(!text.contains("canceled, cancelled"), "{text}");
 }
 
 #[tokio::test]
 async fn failed_task_does_not_win() {
     let failed = json!({"card": card(), "rpc": {"message/stream": {"sse": [{"result": task("t1", "failed", "no")}]}}});
     let mut fine = answers("t2", "yes");
-    fine["rpc"]["message/stream"]["delay_ms"] = json!(200);
+    fine["rpc"]["message/stream"]["delay_ms"] = json!(3000);
     let agents = Agents::start([("bad", failed), ("good", fine)], json!({})).await;
     let envelope = agents.send(json!({"mode": "first"})).await;
     assert_eq!(group(&envelope)["winner"], "good");
@@ -207,7 +206,7 @@ async fn vote_reads_a_data_part_at_the_pointer() {
 async fn decided_vote_cancels_those_that_still_work() {
     let later = |id: &str| {
         let mut later = answers(id, "yes");
-        later["rpc"]["message/stream"]["delay_ms"] = json!(500);
+        later["rpc"]["message/stream"]["delay_ms"] = json!(3000);
         later
     };
     let agents = Agents::start(
@@ -289,10 +288,7 @@ async fn cap_of_the_operator_is_checked_before_the_first_send() {
 
 #[tokio::test]
 async fn agent_that_asks_is_a_result_with_its_own_continuation() {
-    let mut asking = task("t1", "input-required", "");
-    asking["status"]["message"] = json!({"kind": "message", "messageId": "q", "role": "agent", "parts": [{"kind": "text", "text": "Which?"}]});
-    let ask = json!({"card": card(), "rpc": {"message/stream": {"sse": [{"result": asking}]}, "message/send": {"result": task("t1", "completed", "done")}}});
-    let agents = Agents::start([("a", ask), ("b", answers("t2", "two"))], json!({})).await;
+    let agents = Agents::start([("a", asks("t1")), ("b", answers("t2", "two"))], json!({})).await;
     let envelope = agents.send(json!({})).await;
     assert_eq!(states(&envelope), ["input-required", "completed"]);
     assert_eq!(group(&envelope)["missing"], json!([]));
@@ -303,4 +299,49 @@ async fn agent_that_asks_is_a_result_with_its_own_continuation() {
         envelope["summary"]["continuation"]["task"]["status"],
         "completed"
     );
+}
+
+/// Returns the script of an agent that asks before it completes its task.
+fn asks(id: &str) -> Value {
+    let mut asking = task(id, "input-required", "");
+    asking["status"]["message"] = json!({"kind": "message", "messageId": "q", "role": "agent", "parts": [{"kind": "text", "text": "Which?"}]});
+    let asking = json!({"result": asking});
+    json!({"card": card(), "rpc": {"message/stream": {"sse": [asking]}, "tasks/get": asking, "tasks/resubscribe": {"sse": [asking]},
+        "message/send": {"result": task(id, "completed", "done")}}})
+}
+
+/// In MCP 2026-07-28 a question ends a call, and would take the place of the other answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn question_does_not_replace_the_answers_of_a_group_that_a_handle_names() {
+    let agents = Agents::start([("a", asks("t1")), ("b", answers("t2", "two"))], json!({})).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agents.json");
+    let mut config = agents.config.clone();
+    for target in config["targets"].as_array_mut().unwrap() {
+        target["answers"] = json!("person");
+    }
+    std::fs::write(&file, config.to_string()).unwrap();
+    let request = agents.request(json!({}));
+    let calls = move || {
+        let mut start = Command::new(command());
+        start.arg("mcp").arg("--config").arg(&file);
+        start.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut host = Host::of(&mut start);
+        let mut call = |arguments: &Value| {
+            let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "support", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
+            let params = json!({"name": "remote_agent", "arguments": arguments, "_meta": meta});
+            let answer = host.request("tools/call", params);
+            let envelope = &answer["result"]["_meta"]["dev.remote-agent/envelope"];
+            assert!(envelope.is_object(), "{answer}");
+            envelope.clone()
+        };
+        let sent = call(&request);
+        assert_eq!(states(&sent), ["input-required", "completed"]);
+        let watched = call(&json!({"action": "watch", "task_handle": group(&sent)["id"]}));
+        assert_eq!(states(&watched), ["input-required", "completed"]);
+        host.end();
+    };
+    tokio::task::spawn_blocking(calls).await.unwrap();
 }

@@ -65,7 +65,7 @@ impl Agents {
 
     /// Returns a message to all, with further fields.
     fn request(&self, more: Value) -> Value {
-        let mut request = json!({"action": "send", "target_aliases": self.names, "timeout_ms": 2000,
+        let mut request = json!({"action": "send", "target_aliases": self.names, "timeout_ms": 20_000,
             "parts": [{"kind": "text", "text": "hello"}]});
         let fields = request.as_object_mut().unwrap();
         fields.extend(more.as_object().unwrap().clone());

@@ -27,7 +27,7 @@ pub(super) struct ActiveTask {
     /// The reason of the first cancellation.
     reason: OnceLock<CancelReason>,
     state: watch::Sender<State>,
-    /// Takes messages for the running turn.
+    /// Takes messages for the turns after the running one.
     steering: Mutex<Option<SteeringSender>>,
 }
 
@@ -99,12 +99,12 @@ impl ActiveTask {
         }
     }
 
-    /// Sets what takes messages for the running turn.
+    /// Sets what takes messages for the turns after the running one.
     pub(super) fn set_steering(&self, steering: Option<SteeringSender>) {
         *self.steering.lock() = steering;
     }
 
-    /// Returns what takes messages for the running turn.
+    /// Returns what takes messages for the turns after the running one.
     pub(super) fn steering(&self) -> Option<SteeringSender> {
         self.steering.lock().clone()
     }

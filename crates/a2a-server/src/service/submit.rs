@@ -13,7 +13,7 @@ use super::active_task::{ActiveTask, CancelReason, Steering, SteeringSender, Tas
 use super::core::{Core, to_a2a_error};
 use super::dedup::Duplicate;
 use super::quota::ValuePermit;
-use super::task_runner::{RunRequest, TaskRunner, WriteError};
+use super::task_runner::{RunRequest, TaskRunner, WriteError, is_retry};
 use super::validate::{check_accepts_message, check_has_room, check_matches_task, delegation_of};
 use super::{SendMessage, status};
 use crate::service::CallContext;
@@ -258,6 +258,10 @@ impl Core {
             let record = self.owned(&new.caller, task_id).await?;
             check_matches_task(&record, context, agent)?;
             if let Some((active, steering)) = self.steering(&record) {
+                if is_retry(message, &record)? {
+                    let subscription = self.subscription_if(new.follow, task_id).await?;
+                    return Ok(Admitted::Queued(active, subscription));
+                }
                 check_has_room(&record, self.settings.limits.history)?;
                 self.make_room(&new.caller.client, size, true).await?;
                 let subscription = self.steer(new, record, steering).await?;
@@ -279,7 +283,7 @@ impl Core {
         queued.map(|queued| Admitted::Run(Box::new(queued)))
     }
 
-    /// Returns what takes messages for the running turn of a task, if this process runs it and the settings permit that.
+    /// Returns what takes messages for later turns of a task, if this process runs it and the settings permit that.
     fn steering(&self, record: &TaskRecord) -> Option<(Arc<ActiveTask>, SteeringSender)> {
         let active = self.active_tasks.get(&record.task.id)?;
         let steering = active.steering()?;
@@ -328,8 +332,16 @@ impl Core {
                 ),
             ))
         })?;
-        match new.follow {
-            true => self.subscription(&id).await.map(|of| Some(Box::new(of))),
+        self.subscription_if(new.follow, &id).await
+    }
+
+    async fn subscription_if(
+        &self,
+        follow: bool,
+        id: &str,
+    ) -> Result<Option<Box<TaskSubscription>>, A2aError> {
+        match follow {
+            true => self.subscription(id).await.map(|of| Some(Box::new(of))),
             false => Ok(None),
         }
     }

@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 pub(super) use self::persist::WriteError;
 use self::steering::Queue;
+pub(super) use self::steering::is_retry;
 use super::active_task::{ActiveTask, Running, TaskEnd, lost};
 use super::core::{Core, to_a2a_error};
 use super::quota::ValuePermit;

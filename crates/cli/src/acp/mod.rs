@@ -26,8 +26,10 @@ use self::{
 };
 use super::{
     exit::{self, Exit, Failure},
+    group,
     instance::{Instance, Library},
     target::TargetArgs,
+    text,
 };
 
 const EXAMPLES: &str = "\
@@ -81,9 +83,13 @@ pub(super) struct Args {
 /// # Errors
 /// The library, the configuration, the state directory or standard input cannot be used.
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
+    if args.target.group(false).is_some() {
+        return Err(group::one_only("acp"));
+    }
     let library = Library::open(verbose)?.with_source(args.target.peers.source());
     let _gateway = args.target.peers.local.embed().await?;
     let instance = library.interactive_instance(&args.target.config(None)?)?;
+    check_target(&args.target)?;
     let files = SessionFiles::open(args.state_dir)?;
     let stop = exit::on_signal()?;
     let (output, frames) = mpsc::unbounded_channel();
@@ -121,6 +127,28 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let _ = timeout(WRITE_GRACE, server.prompts.wait()).await;
     read.map_err(|error| Failure::new(format!("cannot read standard input: {error}")))?;
     Ok(Exit::Ok)
+}
+
+/// Refuses the alias of an unknown agent, which otherwise each prompt would.
+fn check_target(target: &TargetArgs) -> Result<(), Failure> {
+    let peers = &target.peers;
+    // Only a running gateway knows all of its agents.
+    let of_gateway = |alias: &str| peers.uses_gateway() || alias.starts_with("gateway:");
+    let aliases = peers.aliases();
+    match target.named() {
+        Some(alias)
+            if !aliases.is_empty()
+                && !of_gateway(alias)
+                && !aliases.iter().any(|known| known == alias) =>
+        {
+            Err(Failure::usage(format!(
+                "no agent is called `{}`; `remote-agent targets{}` lists the agents",
+                text::line(alias),
+                peers.options()
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A frame, and the room that it takes until it is written. `None` ends the output.
@@ -191,6 +219,8 @@ struct Session {
     continuation: Option<Value>,
     /// Cancels the running prompt.
     running: Option<CancellationToken>,
+    /// Whether the client has closed the session. It remains until its prompt ends.
+    is_closed: bool,
 }
 
 /// The agent that the client sees.
@@ -268,8 +298,13 @@ impl Server {
         })?;
         match method {
             "session/resume" => {
-                if self.sessions.lock().contains_key(session) {
-                    return Ok(Some(json!({})));
+                match self.sessions.lock().get(session) {
+                    Some(known) if known.is_closed => {
+                        let message = "the prompt of the closed session has not ended yet; resume the session after the answer to the prompt";
+                        return Err(RpcError::new(RpcError::INVALID_REQUEST, message));
+                    }
+                    Some(_) => return Ok(Some(json!({}))),
+                    None => {}
                 }
                 let files = self.files.as_ref();
                 let known = files.and_then(|files| files.read(session));
@@ -288,9 +323,14 @@ impl Server {
                 Ok(Some(json!({})))
             }
             "session/close" => {
-                let closed = self.sessions.lock().remove(session);
+                let mut sessions = self.sessions.lock();
+                let closed = sessions.get_mut(session).filter(|known| !known.is_closed);
                 let closed = closed.ok_or_else(|| unknown_session(session))?;
-                closed.running.iter().for_each(CancellationToken::cancel);
+                closed.is_closed = true;
+                match &closed.running {
+                    Some(running) => running.cancel(),
+                    None => drop(sessions.remove(session)),
+                }
                 Ok(Some(json!({})))
             }
             _ => {
@@ -324,14 +364,11 @@ impl Server {
             self.save(&id, None);
         }
         let answer = json!({"sessionId": id});
-        let running = None;
-        sessions.insert(
-            id,
-            Session {
-                continuation,
-                running,
-            },
-        );
+        let session = Session {
+            continuation,
+            ..Session::default()
+        };
+        sessions.insert(id, session);
         Ok(answer)
     }
 
@@ -349,6 +386,7 @@ impl Server {
         let is_full = running.count() >= MAX_PROMPTS;
         let session = sessions
             .get_mut(&session_id)
+            .filter(|session| !session.is_closed)
             .ok_or_else(|| unknown_session(&session_id))?;
         let refusal = match (&session.running, is_full) {
             (Some(_), _) => {
@@ -372,11 +410,15 @@ impl Server {
                 continuation,
             } = turn.run(params, continuation).await;
             server.save(&session_id, continuation.as_ref());
-            // A session that was closed meanwhile stays closed.
-            if let Some(session) = server.sessions.lock().get_mut(&session_id) {
+            let mut sessions = server.sessions.lock();
+            if let Some(session) = sessions.get_mut(&session_id) {
                 session.continuation = continuation;
                 session.running = None;
+                if session.is_closed {
+                    sessions.remove(&session_id);
+                }
             }
+            drop(sessions);
             let result = result.map(|reason| json!({"stopReason": reason}));
             server.output.send(&response(&id, result), None);
         });

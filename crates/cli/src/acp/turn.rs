@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use a2a::ErrorReason;
 use openclaw_remote_agent_interface::{CallOptions, updates_to};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -185,7 +186,7 @@ impl<'a> Turn<'a> {
         let request = json!({"timeout_ms": millis});
         let envelope = self.call("cancel", request, known, progress).await;
         if envelope["ok"] != true {
-            let error = self.error(&envelope);
+            let error = self.error(&envelope, known);
             progress.show(&format!(
                 "The agent may work on; its task could not be canceled: {error}"
             ));
@@ -205,12 +206,24 @@ impl<'a> Turn<'a> {
             note(self.server.target.peers.with_source(&text::line(message)));
         }
         if envelope["ok"] != true {
-            let message = self.error(envelope);
+            let message = self.error(envelope, known);
             return Err(RpcError::new(RpcError::INTERNAL, message));
         }
         let status_text = details["status_message"].as_str().map(text::block);
+        let status_text = status_text.filter(|text| !text.trim().is_empty());
+        let state = details["continuation"]["task"]["status"].as_str();
+        let next = match state {
+            Some("input-required") => "The agent waits for an answer; the next prompt answers it.",
+            Some("auth-required") => {
+                "The agent wants a sign-in; prompt again when you have signed in."
+            }
+            _ => "",
+        };
+        if status_text.is_none() && !next.is_empty() {
+            progress.show(next);
+        }
         let status_text = status_text.map_or_else(String::new, |text| format!(": {text}"));
-        match details["continuation"]["task"]["status"].as_str() {
+        match state {
             Some("failed") => {
                 let message = format!("the task of the agent failed{status_text}");
                 Err(RpcError::new(RpcError::INTERNAL, message))
@@ -234,7 +247,15 @@ impl<'a> Turn<'a> {
     }
 
     /// Returns the error of a call with its cause and the next step.
-    fn error(&self, envelope: &Value) -> String {
+    fn error(&self, envelope: &Value, known: &Option<Value>) -> String {
+        let code = &envelope["error"]["details"]["rpcCode"];
+        let state = known.as_ref().map(|known| &known["task"]["status"]);
+        if *code == ErrorReason::UnsupportedOperation.code()
+            && matches!(state.and_then(Value::as_str), Some("submitted" | "working"))
+        {
+            return "the agent still works on the previous message; prompt again when it is done"
+                .to_owned();
+        }
         let peers = &self.server.target.peers;
         let about = About {
             alias: self.server.target.named(),

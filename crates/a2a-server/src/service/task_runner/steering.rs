@@ -47,20 +47,18 @@ impl Queue {
         let Some(states) = states else {
             return Self::default();
         };
+        // The history has their order, which the metadata do not keep.
         let history = record.task.history.iter().flatten();
-        let waiting = history
-            .map(|message| &message.message_id)
-            .filter(|id| states.get(*id).is_some_and(|state| state == QUEUED));
-        let waiting: VecDeque<_> = waiting.map(|id| (id.clone(), None)).collect();
-        let states = states.iter().map(|(id, state)| {
-            let state = [QUEUED, STARTED].into_iter().find(|known| state == known);
-            (id.clone(), state.unwrap_or(DROPPED))
-        });
-        Self {
-            states: states.collect(),
-            waiting,
-            received: None,
+        let mut queue = Self::default();
+        for message in history {
+            if let Some(state) = states.get(&message.message_id) {
+                let state = [QUEUED, STARTED].into_iter().find(|known| state == known);
+                queue.set(&message.message_id, state.unwrap_or(DROPPED));
+            }
         }
+        let waiting = queue.states.iter().filter(|(_, state)| *state == QUEUED);
+        queue.waiting = waiting.map(|(id, _)| (id.clone(), None)).collect();
+        queue
     }
 
     /// Waits for the next message; forever if none can arrive.
@@ -94,8 +92,38 @@ impl Queue {
     }
 }
 
+/// Returns whether the task has taken this message for a later turn: the client has lost the answer and sends it again.
+///
+/// # Errors
+/// The task has another message with this id, so that its turns could not tell them apart.
+pub(in crate::service) fn is_retry(
+    message: &Message,
+    record: &TaskRecord,
+) -> Result<bool, A2aError> {
+    let mut history = record.task.history.iter().flatten();
+    let Some(known) = history.rfind(|known| known.message_id == message.message_id) else {
+        return Ok(false);
+    };
+    let metadata = record.task.metadata.as_ref();
+    let state = metadata.and_then(|all| all.get(MESSAGES_KEY)?.get(&message.message_id));
+    let is_taken = state.is_some_and(|state| [QUEUED, STARTED].iter().any(|known| state == known));
+    let is_same = known.parts == message.parts && known.metadata == message.metadata;
+    match is_taken && is_same {
+        true => Ok(true),
+        false => Err(id_in_use()),
+    }
+}
+
+fn id_in_use() -> A2aError {
+    A2aError::new(
+        ErrorReason::UnsupportedOperation,
+        "the task has a message with this id already; send a new one with another id",
+    )
+    .at("message.messageId")
+}
+
 impl TaskRunner {
-    /// Accepts messages for the running turn, if the settings permit that.
+    /// Accepts messages for later turns while one runs, if the settings permit that.
     pub(super) fn open_queue(&mut self) {
         if self.core.settings.while_working.accepts() {
             let (sender, received) = mpsc::channel(1);
@@ -111,12 +139,21 @@ impl TaskRunner {
     }
 
     /// Stores a message for a later turn, and tells its sender.
-    pub(super) async fn accept(&mut self, steering: Steering) -> Result<(), WriteError> {
+    pub(in crate::service) async fn accept(
+        &mut self,
+        steering: Steering,
+    ) -> Result<(), WriteError> {
         let Steering {
             message,
             place,
             reply,
         } = steering;
+        // Another message with the id may have arrived since the service looked for one.
+        let mut known = self.queue.states.iter();
+        if known.any(|(id, _)| *id == message.message_id) {
+            let _ = reply.send(Err(id_in_use()));
+            return Ok(());
+        }
         if self.queue.waiting.len() >= MAX_QUEUED {
             let text = format!(
                 "{MAX_QUEUED} messages wait for a turn of this task, the maximum; wait until one of them has its turn"
@@ -131,6 +168,9 @@ impl TaskRunner {
         self.ensure_working();
         self.write_pending(TaskChange::Message(message));
         self.write(self.queue.change()).await?;
+        // The quota of the sender does not cover the message any longer, and its turn loads it again.
+        self.record.task.history = None;
+        self.unloaded = true;
         let _ = reply.send(Ok(()));
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! Messages for a task that is working.
 
+use super::active_task::{ActiveTask, Steering};
 use super::failing_store::FailingStore;
+use super::task_runner::TaskRunner;
 use super::*;
 use crate::settings::WhileWorking;
 
@@ -98,6 +100,78 @@ async fn large_messages_have_their_turns_too() {
 }
 
 #[tokio::test]
+async fn message_that_is_sent_again_has_one_turn() {
+    let mut harness = steerable().await;
+    let (id, run) = harness.start().await;
+    for _ in 0..2 {
+        let task = harness.steer(&id, "more").await;
+        assert_eq!(states(&task), serde_json::json!({"more": "queued"}));
+    }
+    run.done();
+    let run = harness.run().await;
+    assert_eq!(text(&run.input.message), "more");
+    let task = harness.steer(&id, "more").await;
+    assert_eq!(states(&task), serde_json::json!({"more": "started"}));
+    run.done();
+    let task = harness.ended(&id).await;
+    assert_eq!(task.status.state, TaskState::Completed);
+    assert_eq!(task.history.unwrap().len(), 2);
+    assert!(harness.runs.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn another_message_with_the_same_id_is_refused() {
+    let mut harness = steerable().await;
+    let first = text_message("hello").with_message_id("first");
+    let id = harness.send_immediate(first).await.id;
+    let run = harness.run().await;
+    harness.steer(&id, "more").await;
+    for (message_id, text) in [("more", "other"), ("first", "other"), ("first", "hello")] {
+        let message = text_message(text).with_task_id(&id);
+        let error = harness.refusal(message.with_message_id(message_id)).await;
+        assert_eq!(error.reason, ErrorReason::UnsupportedOperation, "{text}");
+        assert!(error.text.contains("another id"), "{}", error.text);
+    }
+    run.done();
+    let run = harness.run().await;
+    assert_eq!(text(&run.input.message), "more");
+    run.done();
+    assert_eq!(harness.ended(&id).await.history.unwrap().len(), 2);
+    assert!(harness.runs.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn waiting_messages_take_no_memory() {
+    let mut harness = steerable().await;
+    let (id, _run) = harness.start().await;
+    let core = &harness.service.core;
+    let record = harness.stored(&id).await;
+    let mut runner = TaskRunner::new(core.clone(), Arc::new(ActiveTask::new()), record);
+    let mut accept = async |text: &str| {
+        let place = core.steering_quota.try_reserve("alice".to_owned(), 1);
+        let (reply, accepted) = oneshot::channel();
+        let message = text_message(text).with_message_id("more").request.message;
+        let place = place.unwrap();
+        let steering = Steering {
+            message,
+            place,
+            reply,
+        };
+        runner.accept(steering).await.unwrap();
+        (
+            accepted.await.unwrap(),
+            runner.record.task.history.is_none(),
+        )
+    };
+    assert_eq!(accept("one").await, (Ok(()), true));
+    // The service did not see the first one yet.
+    let (accepted, _) = accept("two").await;
+    let refusal = accepted.unwrap_err();
+    assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
+    assert_eq!(harness.get(&id).await.history.unwrap().len(), 2);
+}
+
+#[tokio::test]
 async fn queued_message_answers_the_question_of_the_turn() {
     let mut harness = steerable().await;
     let (id, run) = harness.start().await;
@@ -141,6 +215,8 @@ async fn failed_or_canceled_task_drops_its_messages() {
     harness.service.cancel(&alice(), &canceled).await.unwrap();
     let task = harness.ended(&canceled).await;
     assert_eq!(task.status.state, TaskState::Canceled);
+    assert_eq!(states(&task), serde_json::json!({"other": "dropped"}));
+    assert_eq!(task.history.unwrap().len(), 2);
     assert!(harness.runs.try_recv().is_err());
 }
 
