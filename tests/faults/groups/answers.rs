@@ -332,15 +332,18 @@ async fn question_does_not_replace_the_answers_of_a_group_that_a_handle_names() 
                 "io.modelcontextprotocol/clientInfo": {"name": "support", "version": "1"},
                 "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
             let params = json!({"name": "remote_agent", "arguments": arguments, "_meta": meta});
-            let answer = host.request("tools/call", params);
-            let envelope = &answer["result"]["_meta"]["dev.remote-agent/envelope"];
-            assert!(envelope.is_object(), "{answer}");
-            envelope.clone()
+            host.request("tools/call", params)["result"].take()
         };
-        let sent = call(&request);
+        let envelope = |result: &Value| result["_meta"]["dev.remote-agent/envelope"].clone();
+        let sent = envelope(&call(&request));
         assert_eq!(states(&sent), ["input-required", "completed"]);
-        let watched = call(&json!({"action": "watch", "task_handle": group(&sent)["id"]}));
+        let watch = json!({"action": "watch", "task_handle": group(&sent)["id"]});
+        let watched = envelope(&call(&watch));
         assert_eq!(states(&watched), ["input-required", "completed"]);
+        // The agent alone gets its answer from the person.
+        let alone = &group(&sent)["results"][0]["summary"]["continuation"];
+        let asked = call(&json!({"action": "watch", "continuation": alone}));
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
         host.end();
     };
     tokio::task::spawn_blocking(calls).await.unwrap();
