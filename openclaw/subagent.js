@@ -220,7 +220,7 @@ export class Subagents {
       if (isOpenTask(conversation) && (conversation.turn !== undefined || !isWaiting(conversation))) {
         const ended = await this.#run(context, { action: "watch", continuation: continuationOf(conversation) });
         // The turn that the restart cut off ends with its task. Another one has a message of its own, which answers no question that
-        // nobody has seen.
+        // no one has seen.
         const isAsked = ended.ok && isWaiting(conversation);
         if (isAsked && !isSameTurn && !signal.aborted) emit({ type: "text_delta", text: "This message was not sent: the task before it asks first.\n\n", stream: "output" });
         if (isSameTurn || ended.ok === false || signal.aborted || isAsked) return this.#end(context, ended);

@@ -5209,7 +5209,7 @@ export interface GroupSummary {
          */
         message_id: string;
         /**
-         * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message.
+         * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message. `unknown` also stands for a state that A2A does not define.
          */
         state: string;
         /**
@@ -5241,7 +5241,7 @@ export interface GroupSummary {
          */
         message_id: string;
         /**
-         * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message.
+         * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message. `unknown` also stands for a state that A2A does not define.
          */
         state: string;
         /**
@@ -5320,7 +5320,7 @@ export interface GroupSummary {
            */
           message_id: string;
           /**
-           * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message.
+           * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message. `unknown` also stands for a state that A2A does not define.
            */
           state: string;
           /**
@@ -5343,7 +5343,7 @@ export interface GroupSummary {
            */
           message_id: string;
           /**
-           * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message.
+           * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message. `unknown` also stands for a state that A2A does not define.
            */
           state: string;
           /**

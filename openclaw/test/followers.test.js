@@ -151,7 +151,7 @@ test("the end of a call to a group ends the records of its questions, unless a t
     const { followers, seen, stateDir, timers, files, pass } = gateway([envelope("status", "working")]);
     followers.open(stateDir);
     const members = states.map((state, index) => ({ ...envelope("send", "input-required", { taskId: `t-${index}` }).summary.continuation, state }));
-    // The last one asked nobody.
+    // The last one asked no one.
     const held = members.slice(0, 2).map(({ target, task }) => followers.hold({ target, task }, caller));
     for (const goesOn of held) goesOn();
     const result = { ok: true, action: "send", summary: { continuation: { group: { id: "g", members } } } };

@@ -179,7 +179,10 @@ fn wrong_target_is_refused_at_the_start() {
     let config = config_file("acp-target", &targets);
     let state_dir = tempfile::tempdir().unwrap();
     for (flags, cause) in [
-        (&["--target", "nobody"][..], "no agent is called `nobody`"),
+        (
+            &["--target", "stranger"][..],
+            "no agent is called `stranger`",
+        ),
         (
             &["--target", "desk", "--target", "shop"],
             "acp takes one `--target`",

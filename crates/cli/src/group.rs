@@ -7,9 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     exit::Failure,
-    interactive_call::{is_waiting, write_rest},
     output::note,
-    screen::AnswerWriter,
+    screen::{AnswerWriter, is_waiting},
     text,
 };
 
@@ -117,8 +116,13 @@ fn answers(group: &Value, raw: &Value) -> Vec<(String, Value)> {
     single.collect()
 }
 
-/// Writes each answer below the name of its agent.
-pub(super) fn write_answers(group: &Value, raw: &Value, writer: &mut AnswerWriter) {
+/// Writes each answer below the name of its agent, as `write_rest` writes that of one.
+pub(super) fn write_answers(
+    group: &Value,
+    raw: &Value,
+    writer: &mut AnswerWriter,
+    write_rest: impl Fn(&Value, &mut AnswerWriter),
+) {
     for (alias, envelope) in answers(group, raw) {
         // A writer of its own: agents may use the same artifact ids.
         let said = Arc::new(Mutex::new(String::new()));

@@ -19,7 +19,7 @@ use super::{
     hints::{self, About},
     instance::Instance,
     output::{LineWriter, note, print_error},
-    screen::{AnswerWriter, Screen, render_message},
+    screen::{AnswerWriter, Screen, is_waiting, render_message},
     target::{PeerArgs, TargetArgs},
     text::{self, shell},
 };
@@ -267,7 +267,12 @@ pub(super) fn summary(envelope: &Value) -> &Value {
 pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
     let summary = summary(envelope);
     if summary["group"].is_object() {
-        group::write_answers(&summary["group"], &envelope["raw"], answer_writer);
+        group::write_answers(
+            &summary["group"],
+            &envelope["raw"],
+            answer_writer,
+            write_rest,
+        );
         return answer_writer.finish();
     }
     for artifact in summary["artifacts"].as_array().into_iter().flatten() {
@@ -470,11 +475,6 @@ pub(super) fn call_error(
     };
     let message = invalid.unwrap_or_else(|| peers.with_source(&text::line(message)));
     (message, hints::hint(envelope, peers, about))
-}
-
-/// Returns whether a task in this state waits for its caller.
-pub(super) fn is_waiting(state: &str) -> bool {
-    matches!(state, "input-required" | "auth-required")
 }
 
 /// Prints the task state, the agent's status text and the suggested commands.

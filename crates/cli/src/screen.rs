@@ -101,6 +101,11 @@ const MAX_TAIL_CHARS: usize = 60;
 /// Where the text of an answer goes.
 type TextOutput = Box<dyn FnMut(&str) + Send>;
 
+/// Returns whether a task in this state waits for its caller.
+pub(super) fn is_waiting(state: &str) -> bool {
+    matches!(state, "input-required" | "auth-required")
+}
+
 /// The output of one call.
 pub(super) struct AnswerWriter {
     bar: ProgressBar,

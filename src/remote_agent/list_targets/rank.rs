@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     fn order(query: &str) -> Vec<String> {
-        let mut summary = vec![
+        let mut summary = [
             json!({"target_alias": "desk", "description": "Answers what customers ask.", "tags": ["support"]}),
             json!({"target_alias": "law", "tags": ["contracts"], "peer_card": {"skills": [{"id": "x", "name": "Review", "tags": ["legal"]}]}}),
             json!({"target_alias": "pen", "description": "Writes about contracts.", "peer_card": {"skills": [{"id": "t", "name": "Translation", "description": "German"}]}}),

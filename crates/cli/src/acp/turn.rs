@@ -15,7 +15,7 @@ use crate::{
     hints::About,
     interactive_call::{self, call_error, summary, write_rest},
     output::note,
-    screen::AnswerWriter,
+    screen::{self, AnswerWriter},
     text,
 };
 
@@ -106,7 +106,7 @@ impl<'a> Turn<'a> {
     async fn look_up(&self, known: &mut Option<Value>) {
         let state = known.as_ref().map(|known| &known["task"]["status"]);
         let state = state.and_then(Value::as_str);
-        if state.is_none() || state.is_some_and(interactive_call::is_waiting) {
+        if state.is_none() || state.is_some_and(screen::is_waiting) {
             return;
         }
         let mut progress = Progress::new(self);
@@ -374,8 +374,8 @@ impl Progress {
         write_rest(envelope, &mut shown.answer);
         let summary = summary(envelope);
         let state = summary["continuation"]["task"]["status"].as_str();
-        let says_why = state.is_some_and(interactive_call::is_waiting)
-            || matches!(state, Some("rejected" | "canceled"));
+        let says_why =
+            state.is_some_and(screen::is_waiting) || matches!(state, Some("rejected" | "canceled"));
         let status = summary["status_message"].as_str().filter(|_| says_why);
         if let Some(status) = status.filter(|status| !shown.answer.has_shown(status)) {
             shown.answer.message(status);
