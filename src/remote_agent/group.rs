@@ -30,7 +30,7 @@ use super::envelope::{self, UpdateWriter};
 use super::error::{Code, Reason, ToolError};
 use super::question::{Answer as PersonAnswer, Person, Question};
 use super::request::Action;
-use super::{RemoteAgent, ToolCall};
+use super::{RemoteAgent, ToolCall, action_name};
 use crate::handles::Handle;
 use plan::{Group, Member, Plan};
 use report::{Answer, Board, Seen, Written};
@@ -229,7 +229,9 @@ impl GroupCall<'_> {
         let mut call_audit = CallAudit::open(self.tool, self.caller.clone(), closing);
         call_audit.group = Some(self.board.lock().group.id.clone());
         let began = self.tool.env.now();
-        let outcome = self.tool.run(request, &tool_call, call_audit).await;
+        let action = action_name(&request).to_owned();
+        let run = self.tool.run(&action, request, &tool_call, call_audit);
+        let outcome = run.await;
         Ended {
             place,
             took: self.tool.env.now().saturating_duration_since(began),

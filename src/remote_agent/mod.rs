@@ -277,19 +277,19 @@ impl RemoteAgent {
             }
         };
         let action = action_name(&value).to_owned();
-        let outcome = self.run(value, &tool_call, call_audit).await;
+        let outcome = self.run(&action, value, &tool_call, call_audit).await;
         outcome.unwrap_or_else(|error| envelope::failure(&action, error))
     }
 
-    /// Runs the call of a request, logs how it ends, and closes its audit.
+    /// Runs the call of a request with this action, logs how it ends, and closes its audit.
     async fn run(
         &self,
+        action: &str,
         mut value: Value,
         tool_call: &ToolCall<'_>,
         mut call_audit: CallAudit<'_>,
     ) -> Result<String, ToolError> {
-        let action = action_name(&value).to_owned();
-        if let Some(known) = Action::from_name(&action) {
+        if let Some(known) = Action::from_name(action) {
             call_audit.set_action(known);
         }
         let outcome = match self.groups.resolve(&mut value) {

@@ -257,6 +257,16 @@ impl<'a> Continuation<'a> {
     }
 }
 
+/// Returns whether a target of a group in this state has answered.
+pub(super) fn is_answer(state: &str) -> bool {
+    matches!(state, "completed" | "answered")
+}
+
+/// Returns whether nothing more comes of the message to a target of a group in this state.
+pub(super) fn is_over(state: &str) -> bool {
+    is_answer(state) || matches!(state, "failed" | "rejected" | "canceled" | "not_sent")
+}
+
 /// A continuation in a request: that of an earlier result.
 #[derive(Debug, Deserialize)]
 pub(super) struct ReceivedContinuation {

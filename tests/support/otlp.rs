@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use base::text::hex;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
@@ -45,6 +46,25 @@ pub struct ExportedSpan {
     pub attributes: BTreeMap<String, String>,
     /// The attributes of its resource.
     pub resource: BTreeMap<String, String>,
+}
+
+impl ExportedSpan {
+    /// Checks that it is what a `service` exports for a call below the span of [`TRACEPARENT`], with these attributes only.
+    pub fn check_child_of_trace(&self, service: &str, attributes: &[(&str, &str)]) {
+        assert_eq!(
+            (
+                &*self.trace_id,
+                &*self.parent_id,
+                self.is_server,
+                self.is_failed
+            ),
+            (TRACE_ID, PARENT_ID, true, false)
+        );
+        let expected = attributes.iter();
+        let expected = expected.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        assert_eq!(self.attributes, expected.collect());
+        assert_eq!(self.resource["service.name"], service);
+    }
 }
 
 impl OtlpReceiver {
@@ -172,10 +192,6 @@ impl Batch {
         self.head.contains(&text.to_ascii_lowercase())
             || self.body.windows(bytes.len()).any(|part| part == bytes)
     }
-}
-
-fn hex(id: &[u8]) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn attributes(all: &[KeyValue]) -> BTreeMap<String, String> {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::caller::Caller;
 use super::super::error::ToolError;
-use super::super::request::{Action, ReceivedTarget, TargetReference};
+use super::super::request::{Action, ReceivedTarget, TargetReference, is_answer, is_over};
 use super::super::rules::{GROUP_FIELDS, MAX_CHOICES, MAX_MEMBERS};
 use super::super::{RemoteAgent, admission, resolve};
 use crate::handles::Handle;
@@ -92,16 +92,12 @@ impl Member {
 
     /// Returns whether its answer is complete.
     pub(super) fn has_answer(&self) -> bool {
-        matches!(self.state.as_str(), "completed" | "answered")
+        is_answer(&self.state)
     }
 
     /// Returns whether nothing more comes of its message.
     pub(super) fn is_done(&self) -> bool {
-        self.has_answer()
-            || matches!(
-                self.state.as_str(),
-                "failed" | "rejected" | "canceled" | "not_sent"
-            )
+        is_over(&self.state)
     }
 
     /// Returns how to continue with this target alone.

@@ -10,6 +10,7 @@ use super::sections::{MessageParts, Section, Sections, artifact_text, length, sh
 use super::view::{Artifact, BudgetWarning, Failure, Group, GroupMember, Page, Summary, Task};
 use super::{ModelText, gateway_name, page_chars, word};
 use crate::remote_agent::extension_text;
+use crate::remote_agent::request::{is_answer, is_over};
 
 /// The longest alias and address, in characters, so that the required lines fit the smallest limit.
 const MAX_NAME_CHARS: usize = 120;
@@ -134,7 +135,7 @@ pub(super) fn partial(text_out: &mut ModelText, summary: &Summary<'_>) {
 /// Renders how many agents have answered, and the handle of the group where a later call needs it.
 pub(super) fn group_head(text_out: &mut ModelText, action: &str, group: &Group<'_>) {
     let results = &group.results;
-    let answered = |member: &&GroupMember<'_>| matches!(&*member.state, "completed" | "answered");
+    let answered = |member: &&GroupMember<'_>| is_answer(&member.state);
     let answered = results.iter().filter(answered).count();
     let decided = group.decided_by.as_deref().map(word);
     let decided = match decided.as_deref() {
@@ -146,13 +147,8 @@ pub(super) fn group_head(text_out: &mut ModelText, action: &str, group: &Group<'
     text_out.push_line(&format!(
         "{action}: {answered} of {count} agents answered, mode {mode}{decided}"
     ));
-    let is_over = results.iter().all(|member| {
-        matches!(
-            &*member.state,
-            "completed" | "answered" | "failed" | "rejected" | "canceled" | "not_sent"
-        )
-    });
-    if !is_over && group.winner.is_none() {
+    let goes_on = results.iter().any(|member| !is_over(&member.state));
+    if goes_on && group.winner.is_none() {
         text_out.push_line(&format!("task_handle of the group: {}", word(&group.id)));
     }
 }

@@ -1,5 +1,6 @@
 //! Content blocks of the Agent Client Protocol, and parts of A2A.
 
+use base::text::first_chars;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
@@ -77,7 +78,7 @@ fn part(block: &Value, modes: &[String]) -> Result<Option<Value>, RpcError> {
             Ok(Some(text_part(uri)))
         }
         _ => {
-            let kind: String = kind.chars().take(50).collect();
+            let kind = first_chars(kind, 50);
             Err(invalid(format!("unknown type `{kind}` of a content block")))
         }
     }
@@ -98,7 +99,7 @@ fn file_part(
     modes: &[String],
 ) -> Result<Value, RpcError> {
     if let Some(mime_type) = mime_type.filter(|mime_type| !takes(modes, mime_type)) {
-        let mime_type: String = mime_type.chars().take(100).collect();
+        let mime_type = first_chars(mime_type, 100);
         return Err(invalid(format!(
             "the agent takes no `{mime_type}`, only {}; nothing was sent. Send the content as text",
             modes.join(", ")

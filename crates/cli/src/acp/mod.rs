@@ -11,6 +11,7 @@ mod turn;
 use std::{collections::HashMap, io, path::PathBuf, sync::Arc, time::Duration};
 
 use base::json::{self, Limits};
+use base::text::first_chars;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -288,7 +289,7 @@ impl Server {
             "session/new" => return self.open(SessionFiles::new_id(), None).map(Some),
             "session/resume" | "session/prompt" | "session/close" => {}
             _ => {
-                let method: String = method.chars().take(100).collect();
+                let method = first_chars(method, 100);
                 let message = format!("this agent has no method `{method}`");
                 return Err(RpcError::new(RpcError::METHOD_NOT_FOUND, message));
             }
@@ -434,7 +435,7 @@ impl Server {
 }
 
 fn unknown_session(id: &str) -> RpcError {
-    let id: String = id.chars().take(100).collect();
+    let id = first_chars(id, 100);
     let message = format!("there is no session `{id}`; start one with session/new");
     RpcError::new(RpcError::RESOURCE_NOT_FOUND, message)
 }
