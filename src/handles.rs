@@ -1,7 +1,8 @@
 //! Task handles: short-lived names for tasks at peers.
 //!
-//! A store keeps the most recently used handles, each for a fixed time after its last use. Every operation takes
-//! constant time. Handles live in memory only; a persisted continuation works without them.
+//! A store keeps the most recently used handles, each for a fixed time after its last use. A full store forgets the least recently
+//! used one of the owner that has most, so that no owner costs another its handles. Handles live in memory only; a persisted
+//! continuation works without them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -52,6 +53,7 @@ pub struct Entry<T> {
     /// The conversation the task belongs to.
     pub context_id: Option<Arc<str>>,
     key: Arc<str>,
+    owner: Arc<str>,
     expires: Instant,
 }
 
@@ -77,6 +79,8 @@ pub struct NewHandle<'a, T> {
     pub task_id: &'a str,
     /// The conversation the task belongs to.
     pub context_id: Option<&'a str>,
+    /// Whose handle it is; empty without an owner. It decides about eviction only.
+    pub owner: &'a str,
 }
 
 /// A store of handles.
@@ -88,6 +92,8 @@ pub struct Handles<T> {
     entries: LruCache<Handle, Entry<T>>,
     /// The one handle of each (peer, task).
     by_task: HashMap<(Arc<str>, Arc<str>), Handle>,
+    /// The number of handles of each owner.
+    by_owner: HashMap<Arc<str>, usize>,
 }
 
 impl<T> Handles<T> {
@@ -99,6 +105,7 @@ impl<T> Handles<T> {
             max,
             entries: LruCache::unbounded(),
             by_task: HashMap::new(),
+            by_owner: HashMap::new(),
         }
     }
 
@@ -128,6 +135,7 @@ impl<T> Handles<T> {
                 task_id: Arc::clone(&entry.task_id),
                 context_id: entry.context_id.clone(),
                 key: Arc::clone(&entry.key),
+                owner: Arc::clone(&entry.owner),
                 expires: entry.expires,
             }),
         }
@@ -153,20 +161,32 @@ impl<T> Handles<T> {
             .or_else(|| self.by_task.get(&by_task).copied().filter(is_valid))
             .unwrap_or_else(|| Handle::new(fresh()));
         let context_id = task.context_id.map(Arc::from);
+        let owner = match self.by_owner.get_key_value(task.owner) {
+            Some((owner, _)) => Arc::clone(owner),
+            None => task.owner.into(),
+        };
+        *self.by_owner.entry(Arc::clone(&owner)).or_default() += 1;
         let entry = Entry {
             target: Arc::clone(task.target),
             task_id,
             context_id,
             key: Arc::clone(task.key),
+            owner,
             expires: now + self.ttl,
         };
         let replaced = self.entries.push(handle, entry);
         let evicted = if self.entries.len() > self.max.get() {
-            self.entries.pop_lru()
+            self.evict()
         } else {
             None
         };
         for (removed, old) in [replaced, evicted].into_iter().flatten() {
+            if let Some(count) = self.by_owner.get_mut(&old.owner) {
+                *count -= 1;
+                if *count == 0 {
+                    self.by_owner.remove(&old.owner);
+                }
+            }
             let old_name = (old.key, old.task_id);
             if self.by_task.get(&old_name) == Some(&removed) {
                 self.by_task.remove(&old_name);
@@ -174,6 +194,16 @@ impl<T> Handles<T> {
         }
         self.by_task.insert(by_task, handle);
         handle
+    }
+
+    /// Removes the least recently used handle of the owner that has most.
+    fn evict(&mut self) -> Option<(Handle, Entry<T>)> {
+        let most = self.by_owner.values().copied().max()?;
+        let mut oldest_first = self.entries.iter().rev();
+        let (handle, _) =
+            oldest_first.find(|(_, entry)| self.by_owner.get(&entry.owner) == Some(&most))?;
+        let handle = *handle;
+        self.entries.pop_entry(&handle)
     }
 }
 

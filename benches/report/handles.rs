@@ -46,6 +46,7 @@ impl HandleStore {
             key: &self.key,
             task_id: &format!("task-{}", self.created),
             context_id: Some("context"),
+            owner: "",
         };
         self.handles.insert(task, None, self.now, Uuid::new_v4)
     }

@@ -21,7 +21,18 @@ impl Bench {
     }
 
     fn insert(&mut self, task_id: &str, current: Option<Handle>, after: u64) -> Handle {
+        self.insert_for("", task_id, current, after)
+    }
+
+    fn insert_for(
+        &mut self,
+        owner: &str,
+        task_id: &str,
+        current: Option<Handle>,
+        after: u64,
+    ) -> Handle {
         let task = NewHandle {
+            owner,
             target: &self.target,
             key: &self.key,
             task_id,
@@ -114,6 +125,19 @@ fn evicts_least_recently_used_handle() {
     bench.insert("c", None, 1);
     assert_eq!(bench.task(a, 1), "a");
     assert!(matches!(bench.resolve(b, 1), HandleLookup::Unknown));
+}
+
+#[test]
+fn many_handles_of_one_owner_evict_none_of_another() {
+    let mut bench = Bench::new(4);
+    let kept = bench.insert_for("bob", "b", None, 0);
+    for i in 0..20 {
+        bench.insert_for("ada", &format!("a{i}"), None, 1);
+    }
+    assert_eq!(bench.task(kept, 1), "b");
+    assert_eq!(bench.handles.len(), 4);
+    let count: usize = bench.handles.by_owner.values().sum();
+    assert_eq!(count, 4);
 }
 
 #[test]

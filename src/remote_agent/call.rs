@@ -97,6 +97,8 @@ pub(super) struct Call<'a> {
     pub budget_warning: Option<Level>,
     /// What is new about a card that is not the accepted one.
     card_warning: Option<Value>,
+    /// Whose handle the task gets: the host's agent.
+    pub owner: Option<String>,
     handle: Option<Handle>,
     /// The task and conversation for which `handle` was last stored.
     stored: Option<(String, Option<String>)>,
@@ -140,6 +142,7 @@ impl<'a> Call<'a> {
             account: None,
             budget_warning: None,
             card_warning: None,
+            owner: None,
             handle: resolved.handle,
             stored: None,
         }
@@ -328,6 +331,7 @@ impl<'a> Call<'a> {
             key: &self.target.key,
             task_id,
             context_id: context_id.map(String::as_str),
+            owner: self.owner.as_deref().unwrap_or_default(),
         };
         self.handle = Some(self.tool.insert_handle(new_handle, self.handle));
         self.stored = Some((task_id.clone(), context_id.cloned()));

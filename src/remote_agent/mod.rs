@@ -420,6 +420,7 @@ impl RemoteAgent {
         call.notify = notify;
         call.person = person;
         call.host = call_audit.caller.session();
+        call.owner.clone_from(&call_audit.caller.agent_id);
         let position = call_audit.position.as_ref();
         call.account = Account::open(self, &call.target, &call_audit.caller, position);
         let opened = self.env.now();

@@ -61,7 +61,7 @@ mod tests {
     fn rejects_json_above_the_memory_limit() {
         let dense = format!("[{}0]", "[0],".repeat(1 << 20));
         assert!(json::check(dense.as_bytes(), limits(dense.len())).is_err());
-        let numbers = format!("[{}0]", "12.345,".repeat(1 << 20));
+        let numbers = format!("[{}0]", "12.345,".repeat(1 << 18));
         assert!(json::check(numbers.as_bytes(), limits(numbers.len())).is_ok());
     }
 }

@@ -253,7 +253,7 @@ impl Secrets {
     /// Returns where in `text` the position lies that `position` finds among its visible characters. An end that more text
     /// could make a control sequence is not searched, because it may become hidden.
     fn held_from(&self, text: &str, position: impl Fn(&str) -> usize) -> usize {
-        let positions = VisibleText::all(text, self.has_space).map(|shown| {
+        let positions = VisibleText::all(text, self.has_space, self.longest()).map(|shown| {
             let start = position(&shown.text[..shown.certain]);
             match start < shown.certain {
                 true => shown.places[start],
@@ -300,9 +300,10 @@ impl Secrets {
             return ranges;
         }
         self.search(text, |place| ranges.push(place));
-        for shown in VisibleText::all(str::from_utf8(text).unwrap_or_default(), self.has_space) {
+        let readable = str::from_utf8(text).unwrap_or_default();
+        for shown in VisibleText::all(readable, self.has_space, self.longest()) {
             self.search(shown.text.as_bytes(), |place| {
-                ranges.push(shown.places[place.start]..shown.places[place.end - 1] + 1);
+                ranges.push(shown.places[place.start]..shown.end(place.end - 1));
             });
         }
         ranges.sort_unstable_by_key(|place| place.start);

@@ -2,7 +2,8 @@
 //! servers.
 
 use std::{
-    fmt::Display,
+    borrow::Cow,
+    fmt::{Display, Write as _},
     io::{self, ErrorKind, Write},
     sync::{Arc, OnceLock},
 };
@@ -36,6 +37,7 @@ static WRITE_ERROR: OnceLock<String> = OnceLock::new();
 ///
 /// Returns whether the text was written.
 pub(crate) fn write(text: &str) -> bool {
+    let text = without_commands(text);
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     if let Err(error) = &written
@@ -44,6 +46,23 @@ pub(crate) fn write(text: &str) -> bool {
         WRITE_ERROR.get_or_init(|| error.to_string());
     }
     written.is_ok()
+}
+
+/// Escapes, as JSON does, the characters that a terminal obeys and that JSON may contain: the control characters after ASCII, of which
+/// U+009B begins a control sequence, and those that reorder text. Text for people has none of them.
+fn without_commands(text: &str) -> Cow<'_, str> {
+    let is_command = |c: char| matches!(c, '\u{80}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if text.is_ascii() || !text.contains(is_command) {
+        return text.into();
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match is_command(c) {
+            true => drop(write!(escaped, "\\u{:04x}", u32::from(c))),
+            false => escaped.push(c),
+        }
+    }
+    escaped.into()
 }
 
 /// Returns the failure of a command whose output did not reach standard output; `None` if all of it did, or if the reader has
@@ -316,6 +335,15 @@ impl Log for StandardError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped_as_json() {
+        let text = "{\"a\":\"\u{9b}2J\u{202e}b\u{e9}\"}";
+        let shown = without_commands(text);
+        assert_eq!(shown, "{\"a\":\"\\u009b2J\\u202eb\u{e9}\"}");
+        let same = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(same(&shown), same(text));
+    }
 
     #[test]
     fn finding_wraps_below_its_message_and_keeps_commands_whole() {

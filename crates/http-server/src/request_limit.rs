@@ -35,8 +35,9 @@ settings! {
         pub requests_per_second: NonZeroU32 = NonZeroU32::MIN.saturating_add(199),
         /// The number of requests that a client may send at once after a pause.
         pub burst: NonZeroU32 = NonZeroU32::MIN.saturating_add(999),
-        /// The maximum number of concurrent requests of one client, including streams.
-        pub open_requests: usize = 1024,
+        /// The maximum number of concurrent requests of one client, including streams: three quarters of the connections of an
+        /// address, so that other clients of the address have room.
+        pub open_requests: usize = 384,
         /// The maximum size of a request body, in bytes.
         pub body_bytes: usize = 10 << 20,
         /// The maximum size of all request bodies until they are parsed, in bytes.

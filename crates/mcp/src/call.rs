@@ -170,7 +170,10 @@ fn progress_message(update: &Value) -> String {
         return format!("{} of {} agents answered", answered.count(), results.len());
     }
     let state = summary["continuation"]["task"]["status"].as_str();
-    let alias = summary["target_alias"].as_str().unwrap_or("the agent");
+    // An agent of the gateway chose its name itself, and hosts show progress outside of any fence.
+    let alias = summary["target_alias"].as_str();
+    let alias = alias.filter(|alias| !alias.starts_with("gateway:"));
+    let alias = alias.unwrap_or("the agent");
     match state.map(TaskState::from_name) {
         Some(state) if state.is_foreign() => format!("{alias}: unknown state"),
         Some(state) => format!("{alias}: {}", state.as_str()),

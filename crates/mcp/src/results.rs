@@ -24,15 +24,16 @@ pub(crate) fn result(
     structured: bool,
     store: Option<&FileStore>,
 ) -> CallToolResult {
+    let mut content = Vec::new();
+    // A parsed answer may weigh many times its text, so there is one at a time.
+    if envelope.contains("\"bytes\"") {
+        let mut shown: Value = serde_json::from_str(envelope).unwrap_or_default();
+        content = take_files(&mut shown, store);
+        content.insert(0, ContentBlock::text(tool.render(&shown.to_string())));
+    } else {
+        content.push(ContentBlock::text(tool.render(envelope)));
+    }
     let value: Value = serde_json::from_str(envelope).unwrap_or_default();
-    let mut shown = value.clone();
-    let links = take_files(&mut shown, store);
-    let text = match shown == value {
-        true => tool.render(envelope),
-        false => tool.render(&shown.to_string()),
-    };
-    let mut content = vec![ContentBlock::text(text)];
-    content.extend(links);
     let error = ApiError::of_envelope(&value);
     let mut result = if error.is_some() || (is_followed(&value) && failed_state(&value).is_some()) {
         CallToolResult::error(content)

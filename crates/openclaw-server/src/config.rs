@@ -361,7 +361,11 @@ impl ServeLimits {
     pub fn http(&self) -> HttpLimits {
         let quarter = self.http.total_body_bytes / DEFAULT_SHARE_DIVISOR;
         let share = self.body_bytes_per_client;
+        // Each open request has a connection. Clients behind one address leave each other a quarter.
+        let connections = self.connections().per_address;
+        let open_requests = (connections - connections / DEFAULT_SHARE_DIVISOR).max(1);
         HttpLimits {
+            open_requests: self.http.open_requests.min(open_requests),
             body_bytes_per_client: share.unwrap_or_else(|| quarter.max(self.http.body_bytes)),
             ..self.http
         }

@@ -85,7 +85,8 @@ impl Answer {
         }
     }
 
-    /// Reads the answer of the member at `place`, and its vote. Of one with more than `share` bytes only the beginning stays.
+    /// Reads the answer of the member at `place`, and its vote. Of one that counts more than `share` bytes only the
+    /// beginning stays.
     pub(super) fn read(&mut self, envelope: &str, group: &mut Group, place: usize, share: usize) {
         let Ok(written) = serde_json::from_str::<Written<'_>>(envelope) else {
             return;
@@ -103,7 +104,9 @@ impl Answer {
             member.vote = vote.or(member.vote.take());
         }
         let is_deep = json::from_str::<IgnoredAny>(envelope, ANSWER_LIMITS).is_err();
-        self.is_truncated = envelope.len() > share.max(MIN_SHARE_BYTES) || is_deep;
+        let memory = json::Structure::of(envelope.as_bytes()).memory;
+        let bytes = json::counted_bytes(envelope.len(), memory);
+        self.is_truncated = bytes > share.max(MIN_SHARE_BYTES) || is_deep;
         if self.is_truncated {
             let text = seen.message_text.unwrap_or_default();
             let text = &text[..text.floor_char_boundary(share / 4)];

@@ -194,6 +194,40 @@ fn redacts_secret_in_every_form() {
 }
 
 #[test]
+fn redacts_secret_that_escapes_disguise_at_every_cut() {
+    let secret = "s3cret/&<one>";
+    let all = Secrets::in_all_forms([SecretString::from(secret)]);
+    let base64 = STANDARD.encode(format!("{}{secret}{}", "x".repeat(90), "y".repeat(60)));
+    let wrapped: Vec<_> = base64
+        .as_bytes()
+        .chunks(76)
+        .map(|line| str::from_utf8(line).unwrap())
+        .collect();
+    let of_json: String = secret
+        .chars()
+        .map(|c| format!("\\u{:04x}", u32::from(c)))
+        .collect();
+    let of_url: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let all = Arc::new(all);
+    for disguised in [
+        r"s3cret/\u0026\u003cone\u003E".to_owned(),
+        of_json,
+        of_url,
+        "s3cret%2f%26%3Cone%3e".to_owned(),
+        wrapped.join("\n"),
+        wrapped.join("\r\n"),
+    ] {
+        let text = format!("it is {disguised} ok");
+        let whole = all.redact(&text).into_owned();
+        assert!(whole.contains(MARK), "{text}");
+        for cut in (1..text.len()).filter(|cut| text.is_char_boundary(*cut)) {
+            let shown = in_pieces(&all, [&text[..cut], &text[cut..]]).concat();
+            assert_eq!(shown, whole, "cut at {cut}: {text}");
+        }
+    }
+}
+
+#[test]
 fn redacts_secret_that_is_a_number_of_many_digits() {
     let mut value: Value = serde_json::from_str("[123456789012345678901234, 1.5]").unwrap();
     secrets(&["123456789012345678901234"]).redact_value(&mut value);

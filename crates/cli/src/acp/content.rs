@@ -1,10 +1,11 @@
 //! Content blocks of the Agent Client Protocol, and parts of A2A.
 
-use base::text::first_chars;
+use base::text::{first_chars, media_type};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::RpcError;
+use crate::artifact_files::safe_name;
 
 /// Returns the parts of a prompt. `modes` are the media types that the agent takes; empty if they are unknown.
 ///
@@ -134,17 +135,18 @@ fn invalid(message: impl Into<String>) -> RpcError {
 
 /// Returns the content block of a file of the agent.
 pub(super) fn file_block(file: &Value) -> Value {
-    let (mime_type, bytes) = (&file["mimeType"], &file["bytes"]);
-    let kind = mime_type
-        .as_str()
-        .and_then(|mime_type| mime_type.split('/').next());
+    let bytes = &file["bytes"];
+    let mime_type = file["mimeType"].as_str().and_then(media_type);
+    let kind = mime_type.and_then(|mime_type| mime_type.split('/').next());
     if let Some(kind @ ("image" | "audio")) = kind {
         return json!({"type": kind, "data": bytes, "mimeType": mime_type});
     }
-    let name = file["name"].as_str().unwrap_or("file");
+    // An editor may show the name outside of the agent's words, or save a file under it.
+    let name = safe_name(file["name"].as_str().unwrap_or_default());
+    let name = name.as_deref().unwrap_or("file");
     let mut resource = json!({"uri": format!("artifact:{name}"), "blob": bytes});
-    if mime_type.is_string() {
-        resource["mimeType"] = mime_type.clone();
+    if let Some(mime_type) = mime_type {
+        resource["mimeType"] = mime_type.into();
     }
     json!({"type": "resource", "resource": resource})
 }

@@ -8,7 +8,16 @@ mod content;
 mod sessions;
 mod turn;
 
-use std::{collections::HashMap, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use base::json::{self, Limits};
 use base::text::first_chars;
@@ -47,9 +56,19 @@ const PROTOCOL_VERSION: u32 = 1;
 /// The maximum length of a frame, in bytes.
 const MAX_FRAME_BYTES: usize = 16 << 20;
 
-/// How many answers to frames wait for a client that does not read, before the command reads no further frame. Updates of a
-/// prompt are limited by the limits of its call.
+/// What a frame may contain. A parsed value may weigh many times its text, and each running prompt has one.
+const FRAME_LIMITS: Limits = Limits {
+    depth: 64,
+    values: 200_000,
+    memory: 8 << 20,
+};
+
+/// How many answers to frames wait for a client that does not read, before the command reads no further frame.
 const MAX_UNWRITTEN: usize = 64;
+
+/// How many bytes of frames wait for a client that does not read, before prompts show no further progress and ask their agents for
+/// no more. The answer of a call that runs is limited by the limits of the call.
+const MAX_UNWRITTEN_BYTES: usize = 4 << 20;
 
 const MAX_SESSIONS: usize = 1000;
 
@@ -93,13 +112,17 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     check_target(&args.target)?;
     let files = SessionFiles::open(args.state_dir)?;
     let stop = exit::on_signal()?;
-    let (output, frames) = mpsc::unbounded_channel();
-    let mut writer = tokio::spawn(write_frames(frames, tokio::io::stdout()));
+    let (output, frames) = Output::new();
+    let mut writer = tokio::spawn(write_frames(
+        frames,
+        Arc::clone(&output.unwritten),
+        tokio::io::stdout(),
+    ));
     let server = Arc::new(Server {
         instance,
         target: args.target,
         files,
-        output: Output(output),
+        output,
         sessions: Mutex::default(),
         prompts: TaskTracker::new(),
         room: Arc::new(Semaphore::new(MAX_UNWRITTEN)),
@@ -118,7 +141,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         server.prompts.close();
         let _ = timeout(CANCEL_GRACE, server.prompts.wait()).await;
     }
-    let _ = server.output.0.send(None);
+    server.output.end();
     if !writer.is_finished() {
         let _ = timeout(WRITE_GRACE, writer).await;
     }
@@ -157,12 +180,33 @@ type Frame = Option<(String, Option<OwnedSemaphorePermit>)>;
 
 /// Where frames go. Sending does not block, because the library sends the updates of a call.
 #[derive(Clone)]
-struct Output(mpsc::UnboundedSender<Frame>);
+struct Output {
+    frames: mpsc::UnboundedSender<Frame>,
+    /// The bytes of the frames that are not written yet.
+    unwritten: Arc<AtomicUsize>,
+}
 
 impl Output {
+    fn new() -> (Self, mpsc::UnboundedReceiver<Frame>) {
+        let (frames, unwritten_frames) = mpsc::unbounded_channel();
+        let unwritten = Arc::default();
+        (Self { frames, unwritten }, unwritten_frames)
+    }
+
     /// Sends a frame. After the end of the output it has no effect.
     fn send(&self, frame: &Value, room: Option<OwnedSemaphorePermit>) {
-        let _ = self.0.send(Some((frame.to_string(), room)));
+        let frame = frame.to_string();
+        self.unwritten.fetch_add(frame.len(), Ordering::Relaxed);
+        let _ = self.frames.send(Some((frame, room)));
+    }
+
+    fn end(&self) {
+        let _ = self.frames.send(None);
+    }
+
+    /// Returns whether the client has more to read than it should have.
+    fn is_full(&self) -> bool {
+        self.unwritten.load(Ordering::Relaxed) > MAX_UNWRITTEN_BYTES
     }
 
     /// Sends an update of a session.
@@ -176,17 +220,20 @@ impl Output {
 /// Writes frames until the output ends or the client reads no more.
 async fn write_frames(
     mut frames: mpsc::UnboundedReceiver<Frame>,
-    mut output: impl tokio::io::AsyncWrite + Unpin,
+    unwritten: Arc<AtomicUsize>,
+    mut stream: impl tokio::io::AsyncWrite + Unpin,
 ) {
     while let Some(Some((mut frame, _room))) = frames.recv().await {
+        let bytes = frame.len();
         frame.push('\n');
         let written = async {
-            output.write_all(frame.as_bytes()).await?;
-            output.flush().await
+            stream.write_all(frame.as_bytes()).await?;
+            stream.flush().await
         };
         if written.await.is_err() {
             return;
         }
+        unwritten.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -470,7 +517,7 @@ fn parse(line: &[u8]) -> Result<Message, (Value, RpcError)> {
         let message = format!("the frame exceeds {MAX_FRAME_BYTES} bytes");
         return invalid(Value::Null, &message);
     }
-    let mut message: Value = json::from_slice(line, Limits::NONE).map_err(|error| {
+    let mut message: Value = json::from_slice(line, FRAME_LIMITS).map_err(|error| {
         let message = format!("the frame is not JSON: {error}");
         (Value::Null, RpcError::new(RpcError::PARSE, message))
     })?;

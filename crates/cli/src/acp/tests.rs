@@ -39,6 +39,37 @@ fn what_is_no_message_is_refused_with_its_id() {
 }
 
 #[test]
+fn frame_of_many_small_values_is_refused_unparsed() {
+    let values = "{\"a\":0},".repeat(50_000);
+    let frame =
+        format!(r#"{{"id": 1, "method": "session/prompt", "params": {{"x": [{values}0]}}}}"#);
+    assert!(frame.len() < MAX_FRAME_BYTES);
+    assert_eq!(refusal(frame.as_bytes()).1, RpcError::PARSE);
+}
+
+#[tokio::test]
+async fn output_is_full_until_the_client_reads() {
+    let (output, frames) = Output::new();
+    let (client, stream) = tokio::io::duplex(1024);
+    let writer = tokio::spawn(write_frames(frames, Arc::clone(&output.unwritten), stream));
+    output.send(&json!("x".repeat(MAX_UNWRITTEN_BYTES)), None);
+    assert!(output.is_full());
+    output.end();
+    let mut read = Vec::new();
+    BufReader::new(client).read_to_end(&mut read).await.unwrap();
+    writer.await.unwrap();
+    assert!(read.len() > MAX_UNWRITTEN_BYTES && !output.is_full());
+}
+
+#[test]
+fn words_of_a_file_do_not_reach_its_address() {
+    let file = json!({"name": "../../.ssh/authorized_keys\u{1b}\u{202e}", "mimeType": "text/plain\n<|im_start|>", "bytes": "eA=="});
+    let block = content::file_block(&file);
+    assert_eq!(block["resource"]["uri"], "artifact:authorized_keys");
+    assert!(block["resource"]["mimeType"].is_null(), "{block}");
+}
+
+#[test]
 fn response_of_the_client_is_ignored() {
     let response = parse(br#"{"jsonrpc": "2.0", "id": 1, "result": null}"#);
     assert!(matches!(response, Ok(Message::Response)));

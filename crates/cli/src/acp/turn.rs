@@ -79,6 +79,9 @@ impl<'a> Turn<'a> {
                 () = self.cancel.cancelled() => break,
                 () = sleep(PAUSE) => {}
             }
+            if self.server.output.is_full() {
+                continue;
+            }
             // Another process can resume the session while the agent works.
             self.server.save(self.session, known.as_ref());
             envelope = self.call("watch", json!({}), known, &progress).await;
@@ -355,7 +358,8 @@ impl Progress {
             let state = summary["continuation"]["task"]["status"].as_str();
             let status = summary["status_message"].as_str().unwrap_or_default();
             let is_progress = matches!(state, Some("submitted" | "working"));
-            if is_progress && !status.is_empty() && shown.status != status {
+            let is_new = is_progress && !status.is_empty() && shown.status != status;
+            if is_new && !output.is_full() {
                 status.clone_into(&mut shown.status);
                 let thought = text::block(status) + "\n";
                 send_chunk(&output, &session, "agent_thought_chunk", &thought);
