@@ -16,6 +16,9 @@ export class AnswerWriter {
   /** The artifact that the last printed text belongs to; undefined after any other output. */
   #open;
   #message;
+  /** The printed answers and states of a group, by alias. */
+  #answers = new Map();
+  #states = new Map();
   #state = "";
   #statusText;
   #isStarted = false;
@@ -34,6 +37,7 @@ export class AnswerWriter {
   update({ raw: event, summary }) {
     if (event?.kind === "artifact-update") return this.#chunk(event.artifact?.artifactId ?? "", textOf(event.artifact), event.append === true);
     if (event?.kind === "message") return this.#printMessage(messageOf(event));
+    if (summary?.group) return this.#updateGroup(summary.group);
     this.#printState(summary ?? {});
     for (const artifact of event?.artifacts ?? []) this.#artifact(artifact);
   }
@@ -45,13 +49,30 @@ export class AnswerWriter {
   finish({ ok, summary, raw, error }) {
     const latest = /** @type {Summary} */ ((ok ? summary : error?.details?.latest_event_summary) ?? {});
     for (const artifact of latest.artifacts ?? []) this.#artifact(artifact);
-    for (const [place, { target_alias: alias, summary, canceled }] of (latest.group?.results ?? []).entries()) {
-      const said = raw?.[place]?.kind === "message" ? messageOf(raw[place]) : summary?.message_text;
-      if (said && !canceled) this.#printMessage(`${line(alias)}:\n${said}`);
-    }
+    if (latest.group) this.#printAnswers(latest.group, raw);
     const message = raw?.kind === "message" ? messageOf(raw) : (latest.message_text ?? error?.details?.message_text);
     if (message && this.#shown.size === 0 && message !== this.#statusText) this.#printMessage(message);
     this.#endLine();
+  }
+
+  /** Prints the answers of a group, and the states that have changed. */
+  #updateGroup(group) {
+    this.#printAnswers(group);
+    this.#endLine();
+    for (const { target_alias: alias, state } of group.results) {
+      if (state !== "pending" && this.#states.get(alias) !== state) this.#note(`${line(alias)}: ${line(state)}`);
+      this.#states.set(alias, state);
+    }
+  }
+
+  /** Prints the answers of a group that are new. */
+  #printAnswers({ results }, raw) {
+    for (const [place, { target_alias: alias, summary, canceled }] of results.entries()) {
+      const said = raw?.[place]?.kind === "message" ? messageOf(raw[place]) : summary?.message_text;
+      if (!said || canceled || this.#answers.get(alias) === said) continue;
+      this.#printMessage(`${line(alias)}:\n${said}`);
+      this.#answers.set(alias, said);
+    }
   }
 
   #artifact(artifact) {

@@ -9,13 +9,15 @@ import { callState, cardState, faultOf, isOfGateway, problemOf, refusalOf } from
 import { pinState } from "./pin.js";
 import { withPlace } from "./place.js";
 import { repairFor } from "./repair.js";
-import { FAILED, OK, exitOf, exitOfEnvelope, printError, printNextSteps, report } from "./report.js";
+import { FAILED, OK, exitOf, exitOfEnvelope, printError, printGroupSteps, printNextSteps, report } from "./report.js";
 import { table, wrapped } from "./table.js";
 import { healthText, line, note, print, safe, word } from "./text.js";
 /** @import {Context} from "./commands.js" */
 /** @import {CallPlace} from "./repair.js" */
 /** @import {CallRequest, Caller, Envelope, ListedGateway, ListedTarget} from "./types.d.ts" */
 
+/** How the answers of several agents become the result. */
+const MODES = ["all", "first", "vote"];
 const NO_TARGETS = "no agents are configured; `openclaw remote-agent add URL` adds one";
 
 /** @typedef {(words: string, description: string, run: (context: Context, ...values: any[]) => Promise<number>) => any} AddCommand */
@@ -30,8 +32,8 @@ export function registerCallCommands(command) {
   asAgent(command("card [alias]", "Show the card of an agent", card));
   const followUp = (added) =>
     asAgent(added)
-      .option("--target <alias>", "The alias of the agent; the default agent without it")
-      .addOption(added.createOption("--alias <alias>", "The same").hideHelp())
+      .option("--target <alias>", "The alias of the agent; the default agent without it. `send` takes several", collect)
+      .addOption(added.createOption("--alias <alias>", "The same").argParser(collect).hideHelp())
       .option("--task <id>", "Continue the task with this id")
       .option("--continuation <file>", "Continue from the file that `send --save FILE` wrote")
       .option("--timeout <duration>", "How long to wait: 500ms, 5s, 10m or 1h; a followed task continues after it")
@@ -40,7 +42,11 @@ export function registerCallCommands(command) {
     .option("--follow", "Print the text of the agent while it works")
     .option("--task-required", "Fail unless the agent creates a task")
     .option("--context <id>", "Continue the conversation with this id")
-    .option("--save <file>", "Write the continuation to this file, for --continuation");
+    .option("--save <file>", "Write the continuation to this file, for --continuation")
+    .option("--mode <mode>", "With several --target: `all` waits for all, `first` cancels the others once the first task completes, `vote` counts the answers; the default is all")
+    .option("--choice <answer>", "With --mode vote: an answer that counts; repeat it for each of at least 2", collect)
+    .option("--choice-pointer <pointer>", "With --mode vote: a JSON Pointer to the answer in a data part, in place of the whole text")
+    .option("--quorum <n>", "With --mode vote: how many equal answers decide; the default is more than half");
   for (const [name, description] of [
     ["watch", "Follow a task until it ends or requires input"],
     ["status", "Print the state of a task"],
@@ -48,6 +54,9 @@ export function registerCallCommands(command) {
   ])
     followUp(command(name, description, (context) => taskAction(name, context))).allowExcessArguments(true);
 }
+
+/** Collects the values of an option that may be given several times. */
+const collect = (/** @type {string} */ value, /** @type {string[]} */ before = []) => [...before, value];
 
 /** @returns {Caller} */
 const callerOf = (/** @type {Context} */ { options }) => (options.agent ? { agent_id: options.agent } : {});
@@ -148,6 +157,26 @@ async function send(context, words) {
 }
 
 /**
+ * Returns the fields of a request to these agents: one of them, or several as a group.
+ * @param {string[]} aliases
+ * @param {string} action
+ * @param {Record<string, any>} options
+ * @returns {CallRequest}
+ */
+export function targetFields(aliases, action, { mode, choice, choicePointer, quorum }) {
+  const given = Object.entries({ "--choice": choice, "--choice-pointer": choicePointer, "--quorum": quorum });
+  const [ofVote] = given.find(([, value]) => value !== undefined) ?? [];
+  if (ofVote && mode !== "vote") throw new CommandError(`\`${ofVote}\` goes only with \`--mode vote\``);
+  if (mode !== undefined && !MODES.includes(mode)) throw new CommandError(`\`--mode\` is one of ${MODES.join(", ")}`);
+  if (mode !== undefined && aliases.length === 0) throw new CommandError("`--mode` needs the agents; name each with `--target`");
+  if (choice?.length === 1) throw new CommandError("`--choice` needs at least 2 choices");
+  if (aliases.length <= 1 && mode === undefined) return aliases.length === 1 ? { target_alias: aliases[0] } : {};
+  if (action !== "send") throw new CommandError(`${action} takes one \`--target\`; \`openclaw remote-agent send\` takes several`);
+  const vote = { ...(choice && { choices: choice }), ...(choicePointer !== undefined && { choice_pointer: choicePointer }), ...(quorum !== undefined && { quorum: positive(quorum, "--quorum") }) };
+  return { target_aliases: aliases, ...(mode && { mode }), ...vote };
+}
+
+/**
  * @param {string} action
  * @param {Context} context
  */
@@ -167,8 +196,7 @@ async function taskAction(action, context) {
  */
 async function call(context, request) {
   const { options } = context;
-  const alias = options.target ?? options.alias;
-  if (alias) request.target_alias = alias;
+  Object.assign(request, targetFields([...(options.target ?? []), ...(options.alias ?? [])], request.action ?? "", options));
   if (options.task) request.task_id = options.task;
   if (options.continuation) request.continuation = await readContinuation(options.continuation);
   if (options.timeout !== undefined && options.timeoutMs !== undefined) throw new CommandError("give `--timeout` or `--timeout-ms`, not both");
@@ -176,16 +204,25 @@ async function call(context, request) {
   if (options.timeoutMs !== undefined) request.timeout_ms = positive(options.timeoutMs, "--timeout-ms");
   const caller = { ...callerOf(context), by_person: !options.json && isTypedByPerson() };
   const answer = new AnswerWriter();
-  const onUpdate = (update) => (options.json ? print(JSON.stringify(update)) : answer.update(update));
+  let saving = Promise.resolve();
+  const onUpdate = (update) => {
+    const { group, continuation } = update.summary ?? {};
+    // The command may be killed. Its end reports a file that cannot be written.
+    if (group && options.save) saving = saving.then(() => save(options.save, continuation)).catch(() => {});
+    if (options.json) print(JSON.stringify(update));
+    else if (options.follow || !group) answer.update(update);
+  };
   return await withPlace(context, async (place) => {
     const envelope = await place.run(request, onUpdate, caller);
+    await saving;
     if (options.json) print(JSON.stringify(envelope));
     else answer.finish(envelope);
     const continuation = (envelope.ok ? envelope.summary : envelope.error?.details?.latest_event_summary)?.continuation;
     const isSaved = !options.save || !continuation || (await saved(options.save, continuation));
     if (options.json) return exitOfEnvelope(envelope) || (isSaved ? OK : FAILED);
-    const target = alias ?? request.continuation?.target?.target_alias;
+    const target = request.target_alias ?? request.continuation?.target?.target_alias;
     const exit = report(envelope, envelope.ok ? undefined : repairFor(envelope.error, target, place), options.agent);
+    if (continuation?.group && envelope.summary?.next_step) printGroupSteps(options.save ?? options.continuation);
     // An agent that refuses a message for a task may have ended the task.
     if (request.action === "send" && (request.task_id ?? request.continuation?.task) && envelope.error?.reason === "rpc_error") {
       const { ok, summary } = await place.run(stateOf(request), null, caller);
@@ -201,10 +238,12 @@ async function call(context, request) {
  */
 export const isTypedByPerson = ({ stdin, stdout, env } = process) => stdin.isTTY && stdout.isTTY && env.OPENCLAW_SHELL !== "exec" && env.REMOTE_AGENT_DELEGATION === undefined;
 
+const save = (file, continuation) => writeFile(file, `${JSON.stringify(continuation)}\n`, { mode: 0o600 });
+
 /** Writes a continuation to a file. Returns false and says so if that fails: the call is over, and its output has to follow. */
 async function saved(file, continuation) {
   try {
-    await writeFile(file, `${JSON.stringify(continuation)}\n`, { mode: 0o600 });
+    await save(file, continuation);
     return true;
   } catch (error) {
     note(`error: cannot save the continuation: ${line(error.message)}`);

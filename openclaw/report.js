@@ -56,7 +56,7 @@ function exitOfGroup({ group, wait_expired: isExpired }, action) {
 function exitOfResult({ state, error }, action) {
   if (["completed", "answered"].includes(state) || (state === "canceled" && action === "cancel")) return OK;
   if (["submitted", "working"].includes(state)) return TIMEOUT;
-  return exitOf(["not_sent", "unknown"].includes(state) ? error?.reason : state);
+  return exitOf(["not_sent", "unknown", "forgotten"].includes(state) ? error?.reason : state);
 }
 
 /**
@@ -116,6 +116,16 @@ export function hintFor(reason, details) {
       : "Check the address of the agent: the server there does not accept this request.";
   }
   return details?.hint && line(details.hint);
+}
+
+/**
+ * Prints the commands that continue a group, whose continuation is in `file`.
+ * @param {string} [file]
+ */
+export function printGroupSteps(file) {
+  if (!file) return note(`with \`--save FILE\`, a later \`${COMMAND} watch --continuation FILE\` waits for more`);
+  note("to wait for more, to look, or to cancel what goes on:");
+  for (const action of ["watch", "status", "cancel"]) note(`  ${COMMAND} ${action} --continuation ${word(file)}`);
 }
 
 /**

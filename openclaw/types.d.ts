@@ -49,6 +49,10 @@ export interface CallRequest {
   action?: string;
   target_alias?: string;
   target_aliases?: string[];
+  mode?: string;
+  choices?: string[];
+  choice_pointer?: string;
+  quorum?: number;
   target_url?: string;
   task_handle?: string;
   task_id?: string;
@@ -112,6 +116,7 @@ export interface ContinuedTask {
 
 export interface Summary {
   continuation?: Continuation;
+  next_step?: string;
   /** The answers to one message to several targets. */
   group?: { id: string; mode: string; decided_by?: string; winner?: string; results: GroupResult[] };
   targets?: ListedTarget[];

@@ -5209,7 +5209,7 @@ export interface GroupSummary {
          */
         message_id: string;
         /**
-         * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message. `unknown` also stands for a state that A2A does not define.
+         * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message. `forgotten`: the agent does not know the task any more. `unknown` also stands for a state that A2A does not define.
          */
         state: string;
         /**
@@ -5241,7 +5241,7 @@ export interface GroupSummary {
          */
         message_id: string;
         /**
-         * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message. `unknown` also stands for a state that A2A does not define.
+         * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message. `forgotten`: the agent does not know the task any more. `unknown` also stands for a state that A2A does not define.
          */
         state: string;
         /**
@@ -5270,9 +5270,9 @@ export interface GroupSummary {
     missing?: {
       target_alias: string;
       /**
-       * `not_sent`: the message did not leave. `unknown`: it may have arrived, and no task is known. `working`: the task goes on. `canceled`: the task was canceled.
+       * `not_sent`: the message did not leave. `unknown`: it may have arrived, and no task is known. `forgotten`: the agent does not know the task any more, so its answer cannot be fetched. `working`: the task goes on. `canceled`: the task was canceled.
        */
-      reason: "not_sent" | "unknown" | "working" | "canceled";
+      reason: "not_sent" | "unknown" | "forgotten" | "working" | "canceled";
     }[];
   };
   /**
@@ -5320,7 +5320,7 @@ export interface GroupSummary {
            */
           message_id: string;
           /**
-           * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message. `unknown` also stands for a state that A2A does not define.
+           * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message. `forgotten`: the agent does not know the task any more. `unknown` also stands for a state that A2A does not define.
            */
           state: string;
           /**
@@ -5343,7 +5343,7 @@ export interface GroupSummary {
            */
           message_id: string;
           /**
-           * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message. `unknown` also stands for a state that A2A does not define.
+           * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message. `forgotten`: the agent does not know the task any more. `unknown` also stands for a state that A2A does not define.
            */
           state: string;
           /**

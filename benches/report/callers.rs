@@ -24,7 +24,11 @@ use serde_json::{Value, json};
 use testkit::support::sdk::{self, Sdk};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Setup, peer::Peer, process::Process};
+use crate::{
+    Setup,
+    peer::{Peer, group},
+    process::Process,
+};
 
 pub(crate) const ROLE: &str = "--call";
 
@@ -102,6 +106,10 @@ trait Caller {
     /// Follows the stream that `text` requests. Returns the number of received events or updates.
     fn stream<'a>(&'a self, text: &'a str, updates: bool) -> BoxFuture<'a, usize>;
     fn watch(&self, task_id: String) -> BoxFuture<'_, ()>;
+    /// Sends a message to each target of a group, in one call or in one for each target.
+    fn group(&self, _as_one: bool) -> BoxFuture<'_, ()> {
+        unreachable!("only the tool has groups")
+    }
 }
 
 /// Handles commands until standard input ends.
@@ -145,6 +153,8 @@ async fn run(caller: &dyn Caller, command: &Value) -> Value {
     match command["op"].as_str().unwrap() {
         "send" => repeat(command, || caller.send()).await,
         "status" => repeat(command, || caller.status()).await,
+        "one call" => repeat(command, || caller.group(true)).await,
+        "single calls" => repeat(command, || caller.group(false)).await,
         "stream" => {
             let updates = command["updates"].as_bool().unwrap();
             let text = command["text"].as_str().unwrap();
@@ -346,5 +356,23 @@ impl<E: HostInterface> Caller for ToolCaller<E> {
             "timeout_ms": 120_000,
         });
         Box::pin(self.succeed(request.to_string(), None))
+    }
+
+    fn group(&self, as_one: bool) -> BoxFuture<'_, ()> {
+        let request = |field: &str, value: Value| {
+            let parts = json!([{"kind": "text", "text": "status 3"}]);
+            let mut request = json!({"action": "send", "follow_updates": true, "parts": parts});
+            request[field] = value;
+            self.succeed(request.to_string(), None)
+        };
+        Box::pin(async move {
+            match as_one {
+                true => request("target_aliases", json!(group())).await,
+                false => {
+                    let each = |alias| request("target_alias", json!(alias));
+                    join_all(group().into_iter().map(each)).await;
+                }
+            }
+        })
     }
 }

@@ -41,6 +41,29 @@ pub(crate) fn measure_calls(setup: &Setup, scale: &Scale, section: &mut Section)
     }
 }
 
+/// Measures one message to a group of targets, beside as many messages at once. Each follows its task.
+pub(crate) fn measure_groups(setup: &Setup, scale: &Scale, section: &mut Section) {
+    let peer = Peer::start();
+    let mut client = callers::start(RUST_ABI, setup, &peer);
+    let command = |op: &str| json!({"op": op, "width": 1, "seconds": scale.slice});
+    let subjects = ["one call", "single calls"];
+    for subject in subjects {
+        client.call(&command(subject));
+    }
+    for round in 0..scale.rounds {
+        eprintln!("group, round {}", round + 1);
+        for subject in subjects {
+            let usage = client.start_usage();
+            let response = client.call(&command(subject));
+            let calls = response["calls"].as_f64().unwrap();
+            let seconds = response["seconds"].as_f64().unwrap();
+            let (case, cpu) = ("10 targets", usage.cpu_seconds() / calls * 1e6);
+            section.add(case, subject, "ms", seconds / calls * 1e3);
+            section.add(case, subject, "CPU µs", cpu);
+        }
+    }
+}
+
 /// How a host receives updates.
 #[derive(Clone, Copy, PartialEq)]
 enum Updates {

@@ -1,8 +1,8 @@
 //! The report on speed and memory. Compares the tool, its interfaces and its servers with alternatives in the same run.
 //!
 //!     cargo bench --bench report                     measures everything, writes docs/measurements/ and the tables
-//!     cargo bench --bench report -- client server    measures only these sections: client, stream, server, store,
-//!                                                    gateway, cold, watch, handles, growth
+//!     cargo bench --bench report -- client server    measures only these sections: client, group, stream, server,
+//!                                                    store, gateway, cold, watch, handles, growth
 //!     cargo bench --bench report -- --redraw         draws tables and plots again, without measuring
 //!     cargo bench --bench report -- --quick stream   one short round during development: prints the tables, and
 //!                                                    writes the numbers only below target/
@@ -103,8 +103,9 @@ pub(crate) struct Setup {
 
 type Measure = fn(&Setup, &Scale, &mut Section);
 
-const SECTIONS: [(&str, Measure); 9] = [
+const SECTIONS: [(&str, Measure); 10] = [
     ("client", client::measure_calls),
+    ("group", client::measure_groups),
     ("stream", client::measure_streams),
     ("server", |_, scale, section| {
         server::measure(scale, section)

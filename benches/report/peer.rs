@@ -26,6 +26,11 @@ use crate::process::Process;
 
 pub(crate) const ROLE: &str = "--peer";
 
+/// Returns the aliases of the targets in a group.
+pub(crate) fn group() -> Vec<String> {
+    (0..10).map(|place| format!("member-{place}")).collect()
+}
+
 /// The running peer.
 pub(crate) struct Peer {
     process: Process,
@@ -44,16 +49,18 @@ impl Peer {
         self.origins[version].as_str().unwrap()
     }
 
-    /// Returns a configuration of the tool with the targets `0.3` and `1.0`.
+    /// Returns a configuration of the tool with the targets `0.3` and `1.0`, and those of a group.
     pub(crate) fn config(&self) -> String {
         let target = |version: &str| json!({"alias": version, "baseUrl": self.origin(version)});
+        let member = |alias| json!({"alias": alias, "baseUrl": self.origin("1.0")});
+        let mut targets = vec![target("1.0"), target("0.3")];
+        targets.extend(group().into_iter().map(member));
         // The limits allow all concurrent calls: the report measures the path of a call, not the wait for a permit.
         let limits = json!({
             "concurrency": 10_000, "concurrencyPerTarget": 10_000, "responseBytes": 1 << 30,
         });
         let policy = json!({"allowPrivateTargetUrls": true});
-        json!({"targets": [target("1.0"), target("0.3")], "policy": policy, "limits": limits})
-            .to_string()
+        json!({"targets": targets, "policy": policy, "limits": limits}).to_string()
     }
 
     /// Waits until `count` watches are open.

@@ -117,6 +117,13 @@ fn section_tables(name: &str, section: &Section) -> String {
                 }
             }
         }
+        "group" => {
+            let metrics = [("time in ms", "ms"), ("CPU in µs", "CPU µs")];
+            for case in section.cases() {
+                let all = metrics.map(|(name, metric)| (name.to_owned(), case.to_owned(), metric));
+                add(&format!("A message to each of {case}."), "calls", &all);
+            }
+        }
         "stream" => {
             for (metric, what) in [
                 ("ms", "time in ms"),

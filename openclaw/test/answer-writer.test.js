@@ -53,3 +53,13 @@ test("text of an agent controls no terminal", (t) => {
 test("update without any field prints nothing", (t) => {
   for (const update of [{}, { raw: null }, { raw: {} }, { raw: { kind: "artifact-update" } }, { raw: { kind: "message" } }]) assert.equal(shown(t, [update], { ok: true, summary: {} }).out, "");
 });
+
+test("each answer of a group is printed once it is in an update, and each state once", (t) => {
+  const update = (a, b) => ({ summary: { group: { results: [{ target_alias: "a", ...a }, { target_alias: "b", ...b }] } }, raw: null });
+  const one = { state: "completed", summary: { message_text: "one" } };
+  const file = { kind: "message", parts: [text("two"), { kind: "file", file: { name: "x.txt" } }] };
+  const envelope = { ok: true, ...update(one, { state: "answered", summary: { message_text: "two" } }), raw: [null, file] };
+  const { out, notes } = shown(t, [update({ state: "pending" }, { state: "pending" }), update({ state: "working" }, { state: "pending" }), update(one, { state: "pending" })], envelope);
+  assert.equal(out, "a:\none\n\nb:\ntwo\n[file: x.txt]\n");
+  assert.deepEqual(notes, ["a: working\n", "a: completed\n"]);
+});

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { isTypedByPerson } from "../call-commands.js";
+import { isTypedByPerson, targetFields } from "../call-commands.js";
 import { registerCommands } from "../commands.js";
 
 test("a command that an agent runs in a terminal is not typed by a person", () => {
@@ -64,4 +64,24 @@ test("audit skips lines that are no entries, and prints no control characters", 
   assert.equal(exit, 0, text);
   assert.match(text, /t +\[2Jmain +\{"toString":5\} +\["x"\] +ok forged +- +-1/);
   assert.ok(!/[\u001b\u202e]/.test(text));
+});
+
+test("several targets are one group, and its options are those of the command", () => {
+  for (const [aliases, options, fields] of [
+    [[], {}, {}],
+    [["a"], {}, { target_alias: "a" }],
+    [["a"], { mode: "first" }, { target_aliases: ["a"], mode: "first" }],
+    [["a", "b"], {}, { target_aliases: ["a", "b"] }],
+    [["a", "b"], { mode: "vote", choice: ["yes", "no"], quorum: "2" }, { target_aliases: ["a", "b"], mode: "vote", choices: ["yes", "no"], quorum: 2 }],
+    [["a", "b"], { mode: "vote", choicePointer: "/vote" }, { target_aliases: ["a", "b"], mode: "vote", choice_pointer: "/vote" }],
+  ]) assert.deepEqual(targetFields(aliases, "send", options), fields);
+  for (const [aliases, action, options, message] of [
+    [["a", "b"], "watch", {}, /^watch takes one `--target`; /],
+    [["a"], "send", { mode: "any" }, /^`--mode` is one of all, first, vote$/],
+    [[], "send", { mode: "all" }, /^`--mode` needs the agents; /],
+    [["a", "b"], "send", { mode: "first", quorum: "1" }, /^`--quorum` goes only with `--mode vote`$/],
+    [["a", "b"], "send", { choicePointer: "" }, /^`--choice-pointer` goes only with /],
+    [["a", "b"], "send", { mode: "vote", choice: ["yes"] }, /^`--choice` needs at least 2 choices$/],
+    [["a", "b"], "send", { mode: "vote", quorum: "0" }, /^give `--quorum` a number, 1 or more$/],
+  ]) assert.throws(() => targetFields(aliases, action, options), { message, exit: 2 });
 });

@@ -41,6 +41,7 @@ test("the exit code of a group is that of the decision, or of what is missing", 
     [7, "all", "all", ["completed", "canceled"]],
     [0, "all", "all", ["completed", "canceled"], "cancel"],
     [1, "all", "all", ["unknown"]],
+    [1, "all", "all", [{ state: "forgotten", error: { reason: "task_forgotten" } }]],
   ])
     assert.equal(code(...group), expected, JSON.stringify(group));
 });

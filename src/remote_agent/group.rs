@@ -44,8 +44,9 @@ const UPDATE_INTERVAL: Duration = Duration::from_millis(200);
 /// How long the cancellation of a task may take whose answer is not needed any more.
 const CANCEL_TIMEOUT_MS: u64 = 3000;
 
-/// The error code of A2A for a task that cannot be cancelled.
+/// The error codes of A2A for a task that cannot be cancelled, and for one that the agent does not know (A2A 1.0 §5.4).
 const NOT_CANCELABLE: i64 = -32002;
+const TASK_NOT_FOUND: i64 = -32001;
 
 /// The groups of this process, by handle.
 pub(super) struct Groups(Mutex<LruCache<Handle, Group>>);
@@ -102,6 +103,7 @@ pub(super) fn run<'a>(
     call_audit: &'a mut CallAudit<'_>,
 ) -> BoxFuture<'a, Result<String, ToolError>> {
     Box::pin(async move {
+        let shows_answers = request.get("follow_updates") == Some(&Value::Bool(true));
         let Plan {
             action,
             group,
@@ -130,8 +132,9 @@ pub(super) fn run<'a>(
             caller,
             person: turns.as_ref().map(|turns| turns as &dyn Person),
             board: Mutex::new(Board { group, answers }),
+            shows_answers,
         };
-        group_call.announce();
+        group_call.announce(None);
         group_call.run(requests).await
     })
 }
@@ -163,6 +166,8 @@ struct GroupCall<'a> {
     caller: Caller,
     person: Option<&'a dyn Person>,
     board: Mutex<Board>,
+    /// Whether updates have the answers: the request asks for updates.
+    shows_answers: bool,
 }
 
 /// How a call ended.
@@ -185,12 +190,13 @@ impl GroupCall<'_> {
         let mut running: FuturesUnordered<_> = calls.collect();
         let mut is_decided = false;
         while let Some(ended) = running.next().await {
+            let place = ended.place;
             self.record(ended);
             if self.board.lock().decide() && self.may_cancel() {
                 is_decided = true;
                 stops.iter().for_each(CancellationToken::cancel);
             }
-            self.announce();
+            self.announce(Some(place));
         }
         drop(running);
         // A group that goes on may be decided already.
@@ -200,7 +206,7 @@ impl GroupCall<'_> {
         let cut = deadline.check_cancelled();
         if is_decided && cut.is_ok() {
             self.cancel_losers().await;
-            self.announce();
+            self.announce(None);
         }
         let board = self.board.lock();
         let is_done = board.group.members.iter().all(Member::is_done);
@@ -247,19 +253,23 @@ impl GroupCall<'_> {
         let seen: Seen = serde_json::from_str(written.summary.get()).unwrap_or_default();
         let is_new = self.board.lock().group.members[place].learn(seen.continuation);
         if is_new {
-            self.announce();
+            self.announce(None);
         }
     }
 
-    /// Sends an update with every handle that is known, and remembers them. Updates are best effort.
-    fn announce(&self) {
+    /// Sends an update with every handle that is known, and remembers them. `ended` is the place of the member whose call has ended.
+    /// Updates are best effort.
+    fn announce(&self, ended: Option<usize>) {
         let board = self.board.lock();
         let is_new = self.action == Action::Send;
         self.tool.groups.remember(&board.group, is_new);
         let Some(updates) = self.tool_call.updates else {
             return;
         };
-        let mut writer = UpdateWriter::new(self.action.as_str(), board.summary(false));
+        let mut writer = UpdateWriter::new(
+            self.action.as_str(),
+            board.update(ended.filter(|_| self.shows_answers)),
+        );
         drop(board);
         let update = writer.write(None, &Value::Null);
         let _ = panics::catch(|| updates(update));
@@ -296,6 +306,9 @@ impl GroupCall<'_> {
                         "unknown"
                     };
                     word.clone_into(&mut member.state);
+                }
+                if action != Action::Send && is_forgotten(&error) {
+                    "forgotten".clone_into(&mut member.state);
                 }
                 if action == Action::Cancel {
                     answer.canceled = Some(refused_cancellation(&error));
@@ -360,8 +373,17 @@ fn cancellation(state: &str) -> &'static str {
     }
 }
 
+fn rpc_code(error: &ToolError) -> Option<i64> {
+    error.details.get("rpcCode").and_then(Value::as_i64)
+}
+
+/// Returns whether the agent, or its gateway, says that it does not know the task any more.
+fn is_forgotten(error: &ToolError) -> bool {
+    error.reason == Reason::TaskForgotten || rpc_code(error) == Some(TASK_NOT_FOUND)
+}
+
 fn refused_cancellation(error: &ToolError) -> &'static str {
-    match error.details.get("rpcCode").and_then(Value::as_i64) {
+    match rpc_code(error) {
         Some(NOT_CANCELABLE) => "not_cancelable",
         _ => "unknown",
     }

@@ -264,7 +264,11 @@ pub(super) fn is_answer(state: &str) -> bool {
 
 /// Returns whether nothing more comes of the message to a target of a group in this state.
 pub(super) fn is_over(state: &str) -> bool {
-    is_answer(state) || matches!(state, "failed" | "rejected" | "canceled" | "not_sent")
+    is_answer(state)
+        || matches!(
+            state,
+            "failed" | "rejected" | "canceled" | "not_sent" | "forgotten"
+        )
 }
 
 /// A continuation in a request: that of an earlier result.

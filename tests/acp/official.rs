@@ -43,8 +43,11 @@ fn acpx(fixture: &Fixture, arguments: &[&str]) -> Output {
         .args(arguments)
         .env("HOME", fixture.state_dir.path())
         .current_dir(fixture.state_dir.path())
-        .output();
-    output.unwrap()
+        .output()
+        .unwrap();
+    let [said, noted] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    println!("$ acpx {}\n{said}{noted}", arguments.join(" "));
+    output
 }
 
 #[test]

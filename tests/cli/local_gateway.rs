@@ -7,11 +7,12 @@ use testkit::conformance::gateways::Gateways;
 
 use crate::{cli::support::*, support::assert_has};
 
-/// Returns a gateway with two agents, of which alpha answers. Requires `token` if given.
+/// Returns a gateway with three agents, of which alpha answers, and gamma never does. Requires `token` if given.
 pub(crate) async fn gateway(token: Option<&str>) -> Gateways {
     let known = json!([
         {"name": "alpha", "role": "steward", "status": "Active", "workspace": "/home/secret/alpha"},
         {"name": "beta", "role": "triad", "status": "offline", "workspace": "/home/secret/beta"},
+        {"name": "gamma", "role": "scribe", "status": "Active", "workspace": "/home/secret/gamma"},
     ]);
     let error = |code: u16, name: &str| {
         json!({"type": "error", "from": "gateway", "metadata": {"parentId": "{{/id}}"},
@@ -21,10 +22,11 @@ pub(crate) async fn gateway(token: Option<&str>) -> Gateways {
         "content": {"role": "agent", "content": "All is well."}, "metadata": {"correlationId": "{{/metadata/correlationId}}", "parentId": "{{/id}}"}});
     let mut rules = vec![
         json!({"when": {"/type": "handshake"}, "do": [{"send": {"type": "handshake", "metadata": {"parentId": "{{/id}}"},
-            "content": {"action": "acknowledge", "clientId": "c-1", "availableAgents": ["alpha", "beta"], "protocolVersion": "1.0.0"}}}]}),
+            "content": {"action": "acknowledge", "clientId": "c-1", "availableAgents": ["alpha", "beta", "gamma"], "protocolVersion": "1.0.0"}}}]}),
         json!({"when": {"/type": "discovery"}, "do": [{"send": {"type": "discovery", "content": {"agents": known},
             "metadata": {"correlationId": "{{/metadata/correlationId}}"}}}]}),
         json!({"when": {"/type": "message", "/agent": "alpha"}, "do": [{ "send": answer }]}),
+        json!({"when": {"/type": "message", "/agent": "gamma"}, "do": []}),
         json!({"when": {"/type": "message"}, "do": [{"send": error(3002, "AGENT_OFFLINE")}]}),
         json!({"when": {}, "do": []}),
     ];
@@ -80,7 +82,7 @@ async fn json_targets_have_a_numeric_state_and_no_path() {
         shown,
         json!({"state": "OPEN", "state_code": 1, "protocol": "a2a-v1", "timeout_ms": 30_000, "heartbeat_ms": 30_000}),
     );
-    let members = envelope["summary"]["targets"][2]["members"].as_array();
+    let members = envelope["summary"]["targets"][3]["members"].as_array();
     assert_eq!(members.unwrap().len(), 3);
     assert!(!output.stdout.contains("/home"), "{}", output.stdout);
 }

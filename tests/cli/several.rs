@@ -1,5 +1,10 @@
 //! One message to several agents, on the command line.
 
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+};
+
 use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
 
@@ -202,4 +207,87 @@ async fn agent_that_asks_is_answered_by_the_printed_command() {
     let origin = peers.origin("a");
     let command = format!("  remote-agent send --url {origin}/ --task task-1 'YOUR ANSWER'\n");
     assert_contains(&output.stderr, &[&command]);
+}
+
+#[tokio::test]
+async fn each_answer_is_printed_and_saved_once_it_is_complete() {
+    let done = task(
+        "completed",
+        json!({"artifacts": [{"artifactId": "a", "parts": text_parts("one")}]}),
+    );
+    let working = json!({"result": task("working", json!({}))});
+    let peers = Peers::start(&json!({"peers": {
+        "a": {"card": card(), "rpc": {"message/stream": sse_stream([done.clone()]), "tasks/get": {"result": done}}},
+        "b": {"card": card(), "rpc": {"message/stream": {"sse": [working], "end": "hang"}, "tasks/get": working}},
+    }}))
+    .await
+    .unwrap();
+    let targets = ["a", "b"].map(|name| json!({"alias": name, "baseUrl": peers.origin(name)}));
+    let config = config_file("several-follow", &json!({ "targets": targets }));
+    let saved = scratch("several-follow-saved").join("group.json");
+    let path = saved.to_str().unwrap();
+    let args = ["--config", &config, "--target", "a", "--target", "b"];
+    let send = [&["send", "--follow", "--save", path, "hi"], &args[..]].concat();
+    let mut child = command(&send).spawn().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    // The other agent goes on.
+    let lines =
+        tokio::task::spawn_blocking(|| output.lines().take(2).map(Result::unwrap).collect());
+    let lines: Vec<String> = lines.await.unwrap();
+    assert_eq!(lines, ["a:", "one"]);
+    let continuation: Value = serde_json::from_str(&fs::read_to_string(&saved).unwrap()).unwrap();
+    assert_eq!(continuation["group"]["members"][0]["state"], "completed");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let output = run(&["status", "--continuation", path]).await;
+    assert_eq!(output.stdout, "a:\none\n");
+    assert_contains(&output.stderr, &["a: completed\n", "b: working\n"]);
+}
+
+#[tokio::test]
+async fn followed_answers_are_printed_once_with_the_states_before_them() {
+    let (config, _peers) = three("several-once", ["one", "two", "three"], json!({})).await;
+    let args = ["--config", &config, "--target", "a", "--target", "b"];
+    let output = run(&[&["send", "--follow", "hi"], &args[..]].concat()).await;
+    assert_exit_code(&output, 0);
+    let mut answers: Vec<&str> = output.stdout.trim_end().split("\n\n").collect();
+    answers.sort_unstable();
+    assert_eq!(answers, ["a:\none", "b:\ntwo"]);
+    // As they change, and at the end.
+    assert_eq!(output.stderr.matches("a: completed\n").count(), 2);
+}
+
+#[tokio::test]
+async fn task_of_a_gateway_without_history_is_forgotten_by_a_later_command() {
+    let gateway = local_gateway::gateway(None).await;
+    let settings = json!({"enabled": true, "url": gateway.url()});
+    let (config, _peers) = three("several-forgotten", ["one", "two", "three"], settings).await;
+    let saved = scratch("several-forgotten-saved").join("group.json");
+    let path = saved.to_str().unwrap();
+    let args = [
+        "--target",
+        "a",
+        "--target",
+        "gateway:gamma",
+        "--timeout",
+        "2s",
+    ];
+    let send = ["send", "--config", &config, "--save", path, "hi"];
+    let output = run(&[&send, &args[..]].concat()).await;
+    assert_exit_code(&output, 5);
+    let output = run(&["watch", "--config", &config, "--continuation", path]).await;
+    assert_exit_code(&output, 1);
+    assert_contains(
+        &output.stderr,
+        &["gateway:gamma: forgotten: unknown task: the gateway keeps no tasks"],
+    );
+    assert!(
+        !output.stderr.contains("to wait for more"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(
+        gateway.log().matching(&json!({"/type": "message"})).len(),
+        1
+    );
 }

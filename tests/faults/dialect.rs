@@ -148,6 +148,18 @@ impl Dialect {
         ]
     }
 
+    /// Returns the stream of such a task, which is in this state after its first event.
+    pub(crate) fn stream_of_completed_task(&self, state: &str) -> Value {
+        let task = self.task_in_state(self.working);
+        let events = [
+            (self.event)((self.task)(task)),
+            self.status(state),
+            self.artifact("the result"),
+            self.status(self.completed),
+        ];
+        json!({ "sse": events })
+    }
+
     pub(crate) fn artifact(&self, text: &str) -> Value {
         let part = match self.name {
             "0.3 JSONRPC" => json!({"kind": "text", "text": text}),

@@ -63,17 +63,11 @@ async fn unknown_state_is_shown_and_not_terminal() {
             _ => "TASK_STATE_PAUSED",
         };
         let answer = (dialect.answer)((dialect.task)(dialect.task_in_state(state)));
-        let events = [
-            dialect.status(state),
-            dialect.artifact("the result"),
-            dialect.status(dialect.completed),
-        ];
-        let first = (dialect.event)((dialect.task)(dialect.task_in_state(dialect.working)));
-        let events = [vec![first], events.to_vec()].concat();
+        let stream = dialect.stream_of_completed_task(state);
         let peers = dialect
             .peer(vec![
                 (dialect.operations[0], answer),
-                (dialect.operations[1], json!({"sse": events})),
+                (dialect.operations[1], stream),
             ])
             .await;
         let tool = ToolFixture::with_peers(&peers);

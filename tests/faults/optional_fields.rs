@@ -12,15 +12,8 @@ use crate::faults::tool_fixture::{
 #[tokio::test]
 async fn updates_without_ids_belong_to_task_of_stream() {
     for dialect in dialects() {
-        let events = [
-            (dialect.event)((dialect.task)(dialect.task_in_state(dialect.working))),
-            dialect.status(dialect.working),
-            dialect.artifact("the result"),
-            dialect.status(dialect.completed),
-        ];
-        let peers = dialect
-            .peer(vec![(dialect.operations[1], json!({"sse": events}))])
-            .await;
+        let stream = dialect.stream_of_completed_task(dialect.working);
+        let peers = dialect.peer(vec![(dialect.operations[1], stream)]).await;
         let envelope = ToolFixture::with_peers(&peers)
             .call(&stream_request())
             .await;

@@ -1,6 +1,7 @@
 //! A real OpenClaw with several agents, and the tool that reaches them through its gateway.
 
 use std::{
+    net::Ipv4Addr,
     panic::{self, AssertUnwindSafe},
     path::Path,
     sync::{Arc, Mutex, OnceLock},
@@ -18,6 +19,9 @@ use crate::{
     model::Model,
     node::Installed,
     plugin_fixture,
+    serve_fixture::start_server,
+    server::Server,
+    socket::Socket,
 };
 
 /// The answer of OpenClaw 2026.9.6 to every run of an agent whose database it could not close while the agent was idle. Only a
@@ -103,6 +107,23 @@ impl GatewayFixture {
     /// Returns a new instance of the tool. `gateway` overrides settings of its gateway.
     pub fn new_tool(&self, gateway: Value) -> Tool {
         Tool::new(&self.url, gateway)
+    }
+
+    /// Returns the WebSocket URL of the gateway.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns a connection to the gateway.
+    pub fn socket(&self) -> Socket {
+        self.gateway.lock().unwrap().as_ref().unwrap().socket()
+    }
+
+    /// Starts `remote-agent serve` in front of the gateway, whose requests the agent `main` answers.
+    pub fn serve(&self) -> Server {
+        let gateway = self.gateway.lock().unwrap().as_ref().unwrap().address();
+        let flags = ["--task-store", "memory"];
+        start_server((Ipv4Addr::LOCALHOST, 0).into(), gateway, &self.host, &flags)
     }
 
     /// Returns the HTTP URL of the gateway.

@@ -38,6 +38,7 @@ mod registry;
 mod serve_fixture;
 mod serve_runs;
 mod settings;
+mod several;
 mod sign_in;
 mod subagent;
 mod surfaces;
@@ -358,6 +359,7 @@ fn main() -> ExitCode {
         gateway_runs::TESTS
             .iter()
             .chain(gateway_triad::TESTS)
+            .chain(several::TESTS)
             .chain(gateway_runs::RESTART_TESTS)
             .map(|(name, test)| {
                 let fixture = Arc::clone(&gateway_fixture);

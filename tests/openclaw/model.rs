@@ -12,7 +12,8 @@ use crate::{
 /// A model that follows the user's message: `CALL {…}` calls `remote_agent` with these arguments, even invalid ones, and then
 /// repeats the result; `NAME CALL {…}` does the same with a tool whose name ends in `remote_agent`, or with `sessions_spawn`;
 /// `LIST` calls `ls`;
-/// `SLOW n` answers with n words, ten a second; the votes on a proposal are in its text (`alpha:approve beta:reject`). It
+/// `SLOW n` answers with n words, ten a second; `ANSWER x` answers with x alone; `RACE a b c` lets the agent a answer, once the model
+/// has the message of the agents b and c, which write until they are stopped; the votes on a proposal are in its text (`alpha:approve beta:reject`). It
 /// repeats any other message.
 pub struct Model {
     pub address: SocketAddr,
@@ -78,7 +79,8 @@ fn complete(request: &Request, stream: &mut TcpStream, journal: &Journal<Value>)
     }
     let body: Value = serde_json::from_slice(&request.body).unwrap();
     let (delta, finish) = reply(&body);
-    journal.push(body);
+    journal.push(body.clone());
+    wait_for_rivals(&body, journal);
     if let Some(words) = delta["slowly"].as_u64() {
         return stream_words(stream, words);
     }
@@ -90,6 +92,36 @@ fn complete(request: &Request, stream: &mut TcpStream, journal: &Journal<Value>)
         stream,
         &[first.to_string(), last.to_string(), "[DONE]".to_owned()],
     );
+}
+
+/// Returns the words of a race in the current turn: its agents, the first one being the winner, and others.
+fn race(body: &Value) -> Option<String> {
+    let messages = body["messages"].as_array()?;
+    let prompt = text(&messages[last_user_message(messages)?]["content"]);
+    let (_, race) = prompt.split_once("RACE ")?;
+    race.lines().next().map(str::to_owned)
+}
+
+/// Returns whether a request is of an agent.
+fn is_of(body: &Value, agent: &str) -> bool {
+    let session = format!("session=agent:{agent}:");
+    body["messages"].to_string().contains(&session)
+}
+
+/// Holds the answer of the winner of a race until the others have begun.
+fn wait_for_rivals(body: &Value, journal: &Journal<Value>) {
+    let Some(race) = race(body) else {
+        return;
+    };
+    let mut words = race.split(' ');
+    if !words.next().is_some_and(|winner| is_of(body, winner)) {
+        return;
+    }
+    for rival in words.take(2) {
+        journal.wait("the message of a rival", |other| {
+            is_of(other, rival) && other["messages"].to_string().contains(&race)
+        });
+    }
 }
 
 fn stream_words(stream: &mut TcpStream, words: u64) {
@@ -168,6 +200,17 @@ fn reply(body: &Value) -> (Value, &'static str) {
         .map_or_else(String::new, |index| text(&messages[index]["content"]));
     if let Some(vote) = vote_reply(&prompt, &body["messages"].to_string()) {
         return (vote, "stop");
+    }
+    if let Some(race) = race(body) {
+        let winner = race.split(' ').next().unwrap_or_default();
+        return match is_of(body, winner) {
+            true => (json!({"role": "assistant", "content": "first"}), "stop"),
+            false => (json!({"slowly": 600}), "stop"),
+        };
+    }
+    if let Some((_, answer)) = prompt.split_once("ANSWER ") {
+        let word = answer.split_whitespace().next();
+        return (json!({"role": "assistant", "content": word}), "stop");
     }
     let call_start = prompt.find("CALL {");
     let call = call_start.map(|start| &prompt[start + "CALL ".len()..=prompt.rfind('}').unwrap()]);

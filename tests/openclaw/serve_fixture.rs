@@ -80,10 +80,16 @@ impl OpenClawPair {
         });
         host.install(&format!("npm-pack:{}", fixture.packaged.tarball.display()));
         let gateway = host.boot();
+        let flags = ["--task-store", "memory"];
         let pair = Self {
             _servers: [
-                start_server(first_address, &fixture.gateway, &fixture.host),
-                start_server(server, &gateway, &host),
+                start_server(
+                    first_address,
+                    fixture.gateway.address(),
+                    &fixture.host,
+                    &flags,
+                ),
+                start_server(server, gateway.address(), &host, &flags),
             ],
             socket: gateway.socket(),
             gateway_executor: gateway_executor(&gateway, &host),
@@ -122,7 +128,7 @@ impl OpenClawPair {
     /// Starts another server in front of the other OpenClaw, with its tasks in `state` and no time to drain.
     pub fn start_server(&self, address: SocketAddr, state: &Path) -> Server {
         let flags = ["--state-dir", state.to_str().unwrap(), "--drain", "0"];
-        start_server_with(address, &self._gateway, &self.host, &flags)
+        start_server(address, self._gateway.address(), &self.host, &flags)
     }
 
     /// Calls a method of the server at `address` and returns its result.
@@ -214,18 +220,16 @@ pub async fn run_turn(executor: &dyn Executor, input: RunInput) -> (Outcome, Vec
     tokio::join!(run, collect)
 }
 
-/// Starts `remote-agent serve` in front of an OpenClaw.
-fn start_server(address: SocketAddr, gateway: &Gateway, host: &Host) -> Server {
-    start_server_with(address, gateway, host, &["--task-store", "memory"])
-}
-
-fn start_server_with(address: SocketAddr, gateway: &Gateway, host: &Host, more: &[&str]) -> Server {
+/// Starts `remote-agent serve` at `address`, in front of the OpenClaw whose gateway is at `gateway`.
+pub fn start_server(
+    address: SocketAddr,
+    gateway: SocketAddr,
+    host: &Host,
+    more: &[&str],
+) -> Server {
     let mut variables = host.variables();
     variables.push(("GATEWAY".to_owned(), TOKEN.to_owned()));
-    let (port, url) = (
-        address.port().to_string(),
-        format!("ws://{}", gateway.address()),
-    );
+    let (port, url) = (address.port().to_string(), format!("ws://{gateway}"));
     let flags = [
         &["--port", &port, "--gateway", &url][..],
         &["--gateway-token-env", "GATEWAY"],

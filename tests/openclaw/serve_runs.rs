@@ -14,6 +14,7 @@ use crate::{
     OpenClawPair, PluginFixture, fence_content,
     model::tool_result,
     serve_fixture::{free_addresses, run_input, run_turn},
+    socket::Socket,
 };
 
 type Test = (&'static str, fn(&PluginFixture, &OpenClawPair));
@@ -198,12 +199,17 @@ fn canceled_task_aborts_the_run_at_the_gateway(_: &PluginFixture, pair: &OpenCla
     });
     let canceled = pair.call("tasks/cancel", json!({"id": task["id"]}));
     assert_eq!(canceled["status"]["state"], "canceled", "{canceled:#}");
+    wait_for_cancelled_run(&pair.socket, "main", "agent:main:a2a-cancel");
+}
+
+/// Waits until OpenClaw lists a run of an agent in this session as cancelled.
+pub fn wait_for_cancelled_run(socket: &Socket, agent: &str, session: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
     // OpenClaw has no event for changes of its list of tasks.
     loop {
-        let listed = pair.socket.attempt(
+        let listed = socket.attempt(
             "tasks.list",
-            json!({"limit": 10, "sessionKey": "agent:main:a2a-cancel", "agentId": "main"}),
+            json!({"limit": 10, "sessionKey": session, "agentId": agent}),
         );
         let listed = match listed {
             Ok(listed) => listed,

@@ -132,6 +132,8 @@ const waiting = new Set(["watched", "held", "begun", "slow"]);
 
 const messages = {
   message: (_request, rest) => rest,
+  // How often a text came.
+  count: (_request, rest) => String(seen.get(rest) ?? 0),
   where: ({ context }) => context.state.get(sdk.STATE_HEADERS_KEY)["x-path"],
   tenant: ({ context }) => context.tenant ?? "",
   // Activates the extensions that the client requests, and reports what came with the message.
@@ -162,11 +164,14 @@ function subscribed(bus) {
 /** The tasks that wait for a cancellation, each with the function that ends the wait. */
 const running = new Map();
 const contexts = new Map();
+/** How often each text came. */
+const seen = new Map();
 
 const agent = {
   async execute(request, bus) {
     const { userMessage, taskId, contextId, task } = request;
     const said = textOf(userMessage);
+    seen.set(said, (seen.get(said) ?? 0) + 1);
     const colon = said.indexOf(":");
     const word = colon < 0 ? said : said.slice(0, colon);
     const rest = colon < 0 ? "" : said.slice(colon + 1).trim();

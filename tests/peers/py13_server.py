@@ -8,6 +8,7 @@ test process that dies leaves nothing behind.
 
 import asyncio
 import base64
+import collections
 import json
 import os
 import socket
@@ -47,6 +48,10 @@ PICTURE = (
 BIG = "0123456789abcdef" * (5 * 1024 * 1024 // 16)
 
 
+# How often each text came.
+SEEN = collections.Counter()
+
+
 def text_of(message):
     return "".join(part.text for part in message.parts)
 
@@ -81,6 +86,7 @@ class WatchedHandler(DefaultRequestHandler):
 class Agent(AgentExecutor):
     async def execute(self, context, events):
         said = text_of(context.message)
+        SEEN[said] += 1
         word, _, rest = said.partition(":")
         if "members that vote on a proposal" in said:
             word = "vote"
@@ -188,6 +194,7 @@ class Agent(AgentExecutor):
 
     MESSAGES = {
         "message": lambda context, rest: rest,
+        "count": lambda _context, rest: str(SEEN[rest]),
         "where": lambda context, _rest: context.call_context.state["path"],
         "tenant": lambda context, _rest: context.tenant,
         "vote": lambda _context, _rest: json.dumps({"vote": "reject", "reasoning": "Not on a Friday", "confidence": 0.6}),

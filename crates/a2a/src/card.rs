@@ -130,6 +130,19 @@ pub struct Skill {
 }
 
 impl Card {
+    /// Creates a card with these interfaces and this description, which declares nothing else.
+    pub fn new(interfaces: Vec<Interface>, view: CardView) -> Self {
+        Self {
+            interfaces,
+            streaming: None,
+            has_extended_card: false,
+            extensions: Vec::new(),
+            security: Arc::default(),
+            fields: CardFields::default(),
+            view: Ok(view),
+        }
+    }
+
     /// Parses a card of either version.
     ///
     /// # Errors

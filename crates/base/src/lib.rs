@@ -8,7 +8,7 @@
 //! - [`backoff`]: delays between attempts; [`blocking`]: work that must not hold up other tasks.
 //! - [`budget`]: what calls have used on a day, and its limits, in a file.
 //! - [`keyed_budget`] and [`keyed_semaphore`]: shares of each client, target or queue.
-//! - [`json`]: JSON that other programs wrote, with limits.
+//! - [`json`]: JSON that other programs wrote, with limits; [`lines`]: their lines.
 //! - [`text`]: texts for messages, cut and on one line, and the macro `named!` for enums whose variants have names.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
 //! - `process`, with the feature of that name: child processes in a process group of their own.
@@ -39,6 +39,7 @@ pub mod json;
 pub mod jws;
 pub mod keyed_budget;
 pub mod keyed_semaphore;
+pub mod lines;
 pub mod log;
 pub mod panics;
 #[cfg(feature = "process")]

@@ -83,7 +83,7 @@ impl Exit {
                 Some("completed" | "answered") => Self::Ok,
                 Some("canceled") if envelope["action"] == "cancel" => Self::Ok,
                 Some("submitted" | "working") => Self::Timeout,
-                Some("not_sent" | "unknown") if result["error"].is_object() => {
+                Some("not_sent" | "unknown" | "forgotten") if result["error"].is_object() => {
                     Self::from_error(&result["error"])
                 }
                 Some(state) if Self::from_state(state) != Self::Ok => Self::from_state(state),
@@ -386,6 +386,7 @@ mod group_tests {
                 Exit::InputRequired,
             ),
             ("all", "none", &["working", "completed"], Exit::Timeout),
+            ("all", "all", &["forgotten", "completed"], Exit::Failed),
             ("first", "first", &["completed", "canceled"], Exit::Ok),
             ("first", "none", &["failed", "failed"], Exit::Failed),
             ("vote", "quorum", &["completed", "failed"], Exit::Ok),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{
     exit::Failure,
     output::note,
-    screen::{AnswerWriter, is_waiting},
+    screen::{AnswerWriter, Screen, is_waiting},
     text,
 };
 
@@ -16,8 +16,8 @@ use super::{
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Several agents")]
 pub(super) struct GroupArgs {
-    /// With several --target: wait for all, cancel the others once the first task completes, or count votes. The answers
-    /// are printed at the end [default: all]
+    /// With several --target: wait for all, cancel the others once the first task completes, or count votes. With --follow
+    /// each answer is printed once it is complete, else at the end [default: all]
     #[arg(long, value_name = "MODE", requires = "target", value_parser = ["all", "first", "vote"])]
     mode: Option<String>,
 
@@ -131,9 +131,30 @@ pub(super) fn write_answers(
         write_rest(&envelope, &mut own);
         let said = said.lock();
         if !said.is_empty() {
-            writer.message(&format!("{alias}:\n{}", said.trim_end_matches('\n')));
+            writer.answer(alias, said.trim_end_matches('\n'));
         }
     }
+}
+
+/// Shows what an update says of a group: the states that are new, and the answer of an agent that has ended.
+pub(super) fn show_update(
+    group: &Value,
+    screen: &mut Screen,
+    write_rest: impl Fn(&Value, &mut AnswerWriter),
+) {
+    write_answers(group, &Value::Null, &mut screen.answer_writer, write_rest);
+    let results = group["results"].as_array().into_iter().flatten();
+    let word = |value: &Value| text::line(value.as_str().unwrap_or_default());
+    let states = results
+        .filter(|result| result["state"] != "pending")
+        .map(|result| {
+            format!(
+                "{}: {}",
+                word(&result["target_alias"]),
+                word(&result["state"])
+            )
+        });
+    screen.states(states.collect());
 }
 
 /// Returns the artifacts and messages of all answers as those of one result.

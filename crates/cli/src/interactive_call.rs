@@ -64,7 +64,9 @@ impl InteractiveCall<'_> {
             follow_up::check_writable(file)?;
         }
         let task = self.status_request(request);
+        let follows = request["follow_updates"] == true;
         let request = request.to_string();
+        let save_group = save_group(self.save);
         let by_person = !self.output.json && is_typed_by_person();
         let caller = self.context.target.peers.caller(by_person);
         let (text, screen) = if self.output.json {
@@ -72,7 +74,10 @@ impl InteractiveCall<'_> {
             let updates = Arc::clone(&lines);
             let options = CallOptions {
                 caller: caller.clone(),
-                updates: Some(updates_to(move |update| updates.write(update.to_owned()))),
+                updates: Some(updates_to(move |update| {
+                    save_group(update);
+                    updates.write(update.to_owned());
+                })),
                 person: self.ask.person(|| {}),
             };
             let text = instance.call(&request, options).await;
@@ -83,8 +88,15 @@ impl InteractiveCall<'_> {
             let screen = Arc::new(Mutex::new(Screen::new(self.initial_message)));
             let updates = Arc::clone(&screen);
             let on_update = move |update: &str| {
-                if let Ok(update) = serde_json::from_str(update) {
-                    updates.lock().update(&update);
+                save_group(update);
+                let Ok(update) = serde_json::from_str::<Value>(update) else {
+                    return;
+                };
+                let (mut screen, group) = (updates.lock(), &update["summary"]["group"]);
+                match group.is_object() {
+                    false => screen.update(&update),
+                    true if follows => group::show_update(group, &mut screen, write_rest),
+                    true => {}
                 }
             };
             let asked = Arc::clone(&screen);
@@ -170,6 +182,24 @@ impl InteractiveCall<'_> {
         follow_up::save(file, continuation)?;
         self.context.saved = Some(file);
         Ok(())
+    }
+}
+
+/// Returns what writes the continuation of a group to this file when an update has a new one: the command may be killed. The end of the
+/// call reports a file that cannot be written.
+fn save_group(file: Option<&Path>) -> impl Fn(&str) + Send + Sync + 'static {
+    let (file, saved) = (file.map(Path::to_owned), Mutex::new(Value::Null));
+    move |update| {
+        let Some(file) = &file else {
+            return;
+        };
+        let mut update = serde_json::from_str::<Value>(update).unwrap_or_default();
+        let continuation = update["summary"]["continuation"].take();
+        let mut saved = saved.lock();
+        if continuation["group"].is_object() && *saved != continuation {
+            let _ = follow_up::save(file, &continuation);
+            *saved = continuation;
+        }
     }
 }
 

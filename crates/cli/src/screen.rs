@@ -23,6 +23,8 @@ pub(super) struct Screen {
     bar: ProgressBar,
     /// The state line.
     state: String,
+    /// The state lines of a group.
+    states: Vec<String>,
     pub(super) answer_writer: AnswerWriter,
 }
 
@@ -42,6 +44,7 @@ impl Screen {
             answer_writer: AnswerWriter::new(bar.clone()),
             bar,
             state: String::new(),
+            states: Vec::new(),
         }
     }
 
@@ -82,6 +85,18 @@ impl Screen {
         self.state = state;
     }
 
+    /// Shows the states of the agents of a group, each as a line.
+    pub(super) fn states(&mut self, states: Vec<String>) {
+        self.answer_writer.finish();
+        if self.bar.is_hidden() {
+            let is_new = |state: &&String| !self.states.contains(state);
+            states.iter().filter(is_new).for_each(note);
+        } else {
+            self.bar.set_message(states.join(", "));
+        }
+        self.states = states;
+    }
+
     /// Ends the last line and shows no spinner from now on: a question to the person uses the terminal.
     pub(super) fn give_way(&mut self) {
         self.stop();
@@ -120,6 +135,8 @@ pub(super) struct AnswerWriter {
     open: Option<String>,
     /// The last message.
     message: Option<String>,
+    /// The printed answers of a group, by agent.
+    answers: HashMap<String, String>,
     /// The status text, if it goes to standard error.
     pub(super) status_text: Option<String>,
     started: bool,
@@ -150,6 +167,7 @@ impl AnswerWriter {
             shown: HashMap::new(),
             open: None,
             message: None,
+            answers: HashMap::new(),
             status_text: None,
             started: false,
             at_line_start: true,
@@ -208,6 +226,15 @@ impl AnswerWriter {
         self.write(text);
         self.open = None;
         self.message = Some(text.to_owned());
+    }
+
+    /// Prints the answer of an agent of a group, unless it has been printed.
+    pub(super) fn answer(&mut self, alias: String, text: &str) {
+        if self.answers.get(&alias).is_some_and(|shown| shown == text) {
+            return;
+        }
+        self.message(&format!("{alias}:\n{text}"));
+        self.answers.insert(alias, text.to_owned());
     }
 
     /// Returns whether the message was shown.

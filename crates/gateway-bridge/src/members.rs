@@ -1,7 +1,5 @@
 //! Agents behind a gateway, as results show them.
 
-use std::sync::Arc;
-
 use a2a::{Capabilities, Card, CardView, Interface, Transport};
 use base::text::{first_chars, one_line};
 use collective::{MAJORITY, Quorum};
@@ -91,26 +89,23 @@ pub(super) fn card_at(
     modes: [&[&str]; 2],
 ) -> Card {
     let [input, output] = modes.map(|modes| modes.iter().map(|mode| (*mode).to_owned()).collect());
+    let view = CardView {
+        name: Some(name.to_owned()),
+        description: description.map(str::to_owned),
+        preferred_transport: Some(Transport::Gateway.as_str().to_owned()),
+        capabilities: Capabilities {
+            streaming: Some(true),
+            push_notifications: Some(false),
+            ..Capabilities::default()
+        },
+        default_input_modes: input,
+        default_output_modes: output,
+        ..CardView::default()
+    };
+    let interface = Interface::new(Transport::Gateway.as_str(), address);
     Card {
-        interfaces: vec![Interface::new(Transport::Gateway.as_str(), address)],
         streaming: Some(true),
-        has_extended_card: false,
-        extensions: Vec::new(),
-        security: Arc::default(),
-        fields: Default::default(),
-        view: Ok(CardView {
-            name: Some(name.to_owned()),
-            description: description.map(str::to_owned),
-            preferred_transport: Some(Transport::Gateway.as_str().to_owned()),
-            capabilities: Capabilities {
-                streaming: Some(true),
-                push_notifications: Some(false),
-                ..Capabilities::default()
-            },
-            default_input_modes: input,
-            default_output_modes: output,
-            ..CardView::default()
-        }),
+        ..Card::new(vec![interface], view)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use base::lines::{Line, LineReader};
 use rmcp::ServiceExt as _;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ErrorCode, GetExtensions as _, RequestId,
@@ -13,9 +14,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RoleServer, ServerInitializeError};
 use rmcp::transport::Transport;
-use tokio::io::{
-    AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, stdin, stdout,
-};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, stdin, stdout};
 use tokio::sync::{Mutex, Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -119,66 +118,26 @@ impl<R, W> Clone for LineTransport<R, W> {
 /// The input. All state of an interrupted `receive` is here, because the service drops the future whenever another
 /// event occurs.
 struct Input<R> {
-    reader: BufReader<R>,
-    line: Vec<u8>,
-    /// Whether the rest of the line is discarded.
-    is_too_long: bool,
-    /// Whether the input has ended.
-    is_ended: bool,
+    lines: LineReader<R>,
     queue: VecDeque<Line>,
     queued_bytes: usize,
     /// A request that waits for its permit.
     waiting: Option<ClientJsonRpcMessage>,
 }
 
-enum Line {
-    Bytes(Vec<u8>),
-    TooLong,
-}
-
-impl Line {
-    fn len(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len(),
-            Self::TooLong => 0,
-        }
-    }
-}
-
 impl<R: AsyncRead + Unpin> Input<R> {
-    /// Reads a line into the queue. Dropping the future loses nothing.
+    /// Reads a line into the queue. Dropping the future loses nothing. An unreadable input has ended.
     async fn read_line(&mut self) {
-        while !self.is_ended {
-            let available = self.reader.fill_buf().await.unwrap_or_default();
-            let newline = available.iter().position(|byte| *byte == b'\n');
-            let data = &available[..newline.unwrap_or(available.len())];
-            if self.is_too_long || self.line.len() + data.len() > MAX_LINE_BYTES {
-                self.is_too_long = true;
-                self.line = Vec::new();
-            } else {
-                self.line.extend_from_slice(data);
-            }
-            self.is_ended = available.is_empty();
-            let read = data.len() + usize::from(newline.is_some());
-            self.reader.consume(read);
-            if newline.is_some() || self.is_ended {
-                break;
-            }
+        if let Ok(Some(line)) = self.lines.next_line().await {
+            self.queued_bytes += length(&line);
+            self.queue.push_back(line);
         }
-        let bytes = std::mem::take(&mut self.line);
-        let line = match std::mem::take(&mut self.is_too_long) {
-            true => Line::TooLong,
-            false if bytes.trim_ascii().is_empty() => return,
-            false => Line::Bytes(bytes),
-        };
-        self.queued_bytes += line.len();
-        self.queue.push_back(line);
     }
 
     /// Waits for `ready`, and queues lines until then. Returns `None` one second after the end of the input.
     async fn read_until<T>(&mut self, ready: impl Future<Output = T>) -> Option<T> {
         tokio::pin!(ready);
-        while !self.is_ended {
+        while !self.lines.is_ended() {
             let may_read = self.queued_bytes < MAX_QUEUED_BYTES;
             tokio::select! {
                 biased;
@@ -191,12 +150,20 @@ impl<R: AsyncRead + Unpin> Input<R> {
 
     /// Returns the next line; `None` at the end of the input.
     async fn next_line(&mut self) -> Option<Line> {
-        while self.queue.is_empty() && !self.is_ended {
+        while self.queue.is_empty() && !self.lines.is_ended() {
             self.read_line().await;
         }
         let line = self.queue.pop_front()?;
-        self.queued_bytes -= line.len();
+        self.queued_bytes -= length(&line);
         Some(line)
+    }
+}
+
+/// Returns the length of a queued line, in bytes.
+fn length(line: &Line) -> usize {
+    match line {
+        Line::Bytes(bytes) => bytes.len(),
+        Line::TooLong => 0,
     }
 }
 
@@ -256,10 +223,7 @@ where
     fn new(input: R, output: W, ended: CancellationToken) -> Self {
         Self {
             input: Arc::new(Mutex::new(Input {
-                reader: BufReader::new(input),
-                line: Vec::new(),
-                is_too_long: false,
-                is_ended: false,
+                lines: LineReader::new(input, MAX_LINE_BYTES),
                 queue: VecDeque::new(),
                 queued_bytes: 0,
                 waiting: None,

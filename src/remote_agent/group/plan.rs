@@ -72,7 +72,8 @@ pub(in crate::remote_agent) struct Group {
 pub(in crate::remote_agent) struct Member {
     pub(super) target: Value,
     pub(super) message_id: String,
-    /// The state of its task; without a task `pending`, `unknown`, `not_sent` or `answered`.
+    /// The state of its task; `forgotten` if the agent does not know it any more. Without a task `pending`, `unknown`, `not_sent` or
+    /// `answered`.
     pub(super) state: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) task: Option<Value>,

@@ -195,6 +195,7 @@ fn missing_reason(member: &Member) -> Option<&'static str> {
         _ if asks(member) => None,
         "canceled" => Some("canceled"),
         "not_sent" => Some("not_sent"),
+        "forgotten" => Some("forgotten"),
         _ if member.task.is_some() => Some("working"),
         _ => Some("unknown"),
     }
@@ -209,11 +210,22 @@ impl Board {
         })
     }
 
-    /// Returns the summary; of an update only what is known of the members, without their answers.
-    pub(super) fn summary(&self, is_result: bool) -> Summary<'_> {
+    /// Returns the summary of an update: what is known of the members, and the answer of the one that has `ended`.
+    pub(super) fn update(&self, ended: Option<usize>) -> Summary<'_> {
+        self.summary(false, |place| ended == Some(place))
+    }
+
+    /// Returns the summary of a result.
+    fn result(&self) -> Summary<'_> {
+        self.summary(true, |_| true)
+    }
+
+    /// Returns the summary, with the answers of the members at the places that `shows` accepts.
+    fn summary(&self, is_result: bool, shows: impl Fn(usize) -> bool) -> Summary<'_> {
         let Self { group, answers } = self;
         let members = || group.members.iter();
-        let results = members().zip(answers).map(|(member, answer)| MemberReport {
+        let results = members().zip(answers).enumerate();
+        let results = results.map(|(place, (member, answer))| MemberReport {
             target_alias: member.alias(),
             message_id: &member.message_id,
             state: &member.state,
@@ -221,8 +233,8 @@ impl Board {
             canceled: answer.canceled,
             duration_ms: answer.took.map(|took| took.as_millis()),
             truncated: answer.is_truncated,
-            summary: answer.summary.as_deref().filter(|_| is_result),
-            error: answer.error.as_ref().filter(|_| is_result),
+            summary: answer.summary.as_deref().filter(|_| shows(place)),
+            error: answer.error.as_ref().filter(|_| shows(place)),
         });
         let missing = members().filter_map(|member| {
             Some(Missing {
@@ -266,7 +278,7 @@ impl Board {
 
     pub(super) fn envelope(&self, action: Action) -> String {
         let raw: Vec<_> = self.answers.iter().map(|one| one.raw.as_deref()).collect();
-        envelope::success(action.as_str(), self.summary(true), raw)
+        envelope::success(action.as_str(), self.result(), raw)
     }
 
     /// Adds what is known to the error of a call that was stopped.
@@ -288,7 +300,7 @@ impl Board {
             _ => error.with("partial_event_count", answered),
         };
         let error = error
-            .with("latest_event_summary", json!(self.summary(true)))
+            .with("latest_event_summary", json!(self.result()))
             .delivered(delivered);
         match action {
             Action::Send => error.for_send(),

@@ -74,17 +74,14 @@ pub(super) fn triad() -> Member {
 }
 
 fn card(name: &str) -> Card {
+    let view = CardView {
+        name: Some(name.to_owned()),
+        ..CardView::default()
+    };
+    let interface = Interface::new("GATEWAY", "ws://127.0.0.1:18789/");
     Card {
-        interfaces: vec![Interface::new("GATEWAY", "ws://127.0.0.1:18789/")],
         streaming: Some(true),
-        has_extended_card: false,
-        extensions: Vec::new(),
-        security: Arc::default(),
-        fields: Default::default(),
-        view: Ok(CardView {
-            name: Some(name.to_owned()),
-            ..CardView::default()
-        }),
+        ..Card::new(vec![interface], view)
     }
 }
 

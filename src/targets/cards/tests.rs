@@ -15,13 +15,8 @@ use peer::{EventStream, NegotiatedProtocol, Peer, PeerConfig};
 
 fn card(has_extended_card: bool) -> Card {
     Card {
-        interfaces: Vec::new(),
-        streaming: None,
         has_extended_card,
-        extensions: Vec::new(),
-        security: Arc::default(),
-        fields: Default::default(),
-        view: Ok(CardView::default()),
+        ..Card::new(Vec::new(), CardView::default())
     }
 }
 

@@ -348,3 +348,20 @@ async fn question_does_not_replace_the_answers_of_a_group_that_a_handle_names() 
     };
     tokio::task::spawn_blocking(calls).await.unwrap();
 }
+
+#[tokio::test]
+async fn update_has_the_answer_that_is_new_if_the_request_asks_for_updates() {
+    let scripts = [("a", answers("t1", "one")), ("b", answers("t2", "two"))];
+    let agents = Agents::start(scripts, json!({})).await;
+    for (more, expected) in [(json!({"follow_updates": true}), 1), (json!({}), 0)] {
+        let request = agents.request(more);
+        let (_, updates) = agents.fixture.call_with_updates(&request).await;
+        updates.iter().for_each(check_result);
+        for place in [0, 1] {
+            let has_answer =
+                |update: &&Value| group(update)["results"][place]["summary"].is_object();
+            let count = updates.iter().filter(has_answer).count();
+            assert_eq!(count, expected, "{request} {updates:?}");
+        }
+    }
+}

@@ -15,46 +15,55 @@ async fn hanging_lying_and_flooding_targets_leave_the_rest_whole() {
             {"result": {"kind": "artifact-update", "taskId": "t9", "contextId": "c", "append": true,
                 "artifact": {"artifactId": "a", "parts": [{"kind": "text", "text": "x".repeat(2000)}]}}}}}]}}});
     let lie = |reply: Value| json!({"card": card(), "rpc": {"message/stream": reply}});
-    let hang = || json!({"accept_only": true});
-    let agents = Agents::start(
-        [
-            ("a", answers("t1", "one")),
-            ("b", answers("t2", "two")),
-            ("flood", flood),
-            ("lie1", lie(json!({"body": "not JSON"}))),
-            (
-                "lie2",
-                lie(json!({"sse": [{"result": {"kind": "task", "id": 7}}]})),
-            ),
-            (
-                "lie3",
-                lie(json!({"json": {"jsonrpc": "2.0", "id": "other", "result": {}}})),
-            ),
-            ("h1", hang()),
-            ("h2", hang()),
-            ("h3", works("t3")),
-            ("c", answers("t4", "three")),
-        ],
-        json!({"limits": {"responseBytes": 4 << 20}}),
-    )
-    .await;
-    let envelope = within_timeout(agents.send(json!({"timeout_ms": 5000}))).await;
-    let answered: Vec<&str> = group(&envelope)["results"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|result| result["state"] == "completed")
-        .map(|result| result["target_alias"].as_str().unwrap())
-        .collect();
-    assert_eq!(answered, ["a", "b", "c"]);
-    assert!(envelope.to_string().len() < 8 << 20);
+    let lies = [
+        lie(json!({"body": "not JSON"})),
+        lie(json!({"sse": [{"result": {"kind": "task", "id": 7}}]})),
+        lie(json!({"json": {"jsonrpc": "2.0", "id": "other", "result": {}}})),
+    ];
+    // Of those that hang, four accept the message.
+    let hangs = |i: usize| match i {
+        0..3 => json!({"accept_only": true}),
+        i => works(&format!("hangs{i}")),
+    };
+    let answer = |i: usize| answers(&format!("t{i}"), &format!("answer {i}."));
+    let named = |kind: &str, scripts: Vec<Value>| {
+        let scripts = scripts.into_iter().enumerate();
+        let scripts: Vec<_> = scripts
+            .map(|(i, script)| (format!("{kind}{i}"), script))
+            .collect();
+        scripts
+    };
+    let kinds = [
+        named("flood", vec![flood]),
+        named("lie", lies.into()),
+        named("hang", (0..7).map(hangs).collect()),
+        named("good", (0..9).map(answer).collect()),
+    ];
+    let config = json!({"limits": {"responseBytes": 4 << 20, "groupTargets": 20}});
+    let agents = Agents::start(kinds.concat(), config).await;
+    let envelope = within_timeout(agents.send(json!({"timeout_ms": 10_000}))).await;
+    let results = group(&envelope)["results"].as_array().unwrap();
+    assert_eq!(results.len(), 20);
+    let state = |kind: &str| -> Vec<&str> {
+        let of_kind = results
+            .iter()
+            .filter(|result| result["target_alias"].as_str().unwrap().starts_with(kind));
+        of_kind
+            .map(|result| result["state"].as_str().unwrap())
+            .collect()
+    };
+    assert_eq!(state("good"), ["completed"; 9], "{envelope}");
+    for kind in ["flood", "lie", "hang"] {
+        assert!(!state(kind).contains(&"completed"), "{envelope}");
+    }
     let missing = group(&envelope)["missing"].as_array().unwrap();
-    assert_eq!(missing.len(), 7, "{missing:?}");
+    assert_eq!(missing.len(), 11, "{missing:?}");
+    assert!(envelope.to_string().len() < 8 << 20);
     assert_eq!(envelope["summary"]["wait_expired"], true);
     let text = agents.fixture.plugin.render(&envelope.to_string());
     assert!(text.chars().count() <= 12_000);
-    for word in ["one", "two", "three"] {
-        assert!(text.contains(word), "{text}");
+    for i in 0..9 {
+        assert!(text.contains(&format!("answer {i}.")), "{text}");
     }
 }
 
@@ -325,4 +334,57 @@ async fn each_message_takes_its_share_of_a_budget() {
     let mut all = states(&envelope);
     all.sort_unstable();
     assert_eq!(all, ["completed", "completed", "not_sent"], "{envelope}");
+}
+
+#[tokio::test]
+async fn task_that_its_agent_has_forgotten_is_not_waited_for() {
+    let gone = json!({"error": {"code": -32001, "message": "no such task"}});
+    let mut forgets = works("t1");
+    forgets["rpc"]["tasks/get"] = gone.clone();
+    forgets["rpc"]["tasks/resubscribe"] = gone;
+    let agents = Agents::start([("a", forgets), ("b", answers("t2", "two"))], json!({})).await;
+    let envelope = agents.send(json!({"timeout_ms": 3000})).await;
+    let continuation = &envelope["summary"]["continuation"];
+    for action in ["watch", "status"] {
+        let request = json!({"action": action, "continuation": continuation, "timeout_ms": 20_000});
+        let envelope = ToolFixture::new(&agents.config).call(&request).await;
+        check_result(&envelope);
+        assert_eq!(states(&envelope), ["forgotten", "completed"], "{envelope}");
+        let missing = json!([{"target_alias": "a", "reason": "forgotten"}]);
+        assert_eq!(group(&envelope)["missing"], missing);
+        assert_eq!(group(&envelope)["decided_by"], "all");
+        let summary = &envelope["summary"];
+        assert!(summary["next_step"].is_null() && summary["wait_expired"].is_null());
+        assert_eq!(
+            group(&envelope)["results"][0]["error"]["reason"],
+            "rpc_error"
+        );
+    }
+}
+
+#[tokio::test]
+async fn group_outlives_the_handles_of_its_members() {
+    let config = json!({"taskHandles": {"ttlMs": 1}});
+    let agents = Agents::start([("a", works("t1")), ("b", answers("t2", "two"))], config).await;
+    let envelope = agents.send(json!({"timeout_ms": 3000})).await;
+    let group_of = &envelope["summary"]["continuation"]["group"];
+    let handle = &group_of["members"][0]["task"]["task_handle"];
+    let expired = agents
+        .call(&json!({"action": "status", "task_handle": handle}))
+        .await;
+    assert_eq!(reason(&expired), "expired_handle");
+    for request in [
+        json!({"action": "status", "task_handle": group_of["id"]}),
+        json!({"action": "status", "continuation": {"group": group_of}}),
+        json!({"action": "watch", "continuation": {"group": group_of}, "timeout_ms": 2000}),
+    ] {
+        let envelope = agents.call(&request).await;
+        assert_eq!(states(&envelope), ["working", "completed"], "{envelope}");
+        let missing = json!([{"target_alias": "a", "reason": "working"}]);
+        assert_eq!(group(&envelope)["missing"], missing);
+        assert_eq!(
+            group(&envelope)["results"][1]["summary"]["message_text"],
+            "two"
+        );
+    }
 }

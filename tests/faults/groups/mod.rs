@@ -42,12 +42,14 @@ struct Agents {
 }
 
 impl Agents {
-    async fn start<const N: usize>(scripts: [(&str, Value); N], more: Value) -> Self {
-        let names: Vec<String> = scripts.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let scripts: Map<String, Value> = scripts
-            .into_iter()
-            .map(|(name, script)| (name.to_owned(), script))
-            .collect();
+    async fn start<N: Into<String>>(
+        scripts: impl IntoIterator<Item = (N, Value)>,
+        more: Value,
+    ) -> Self {
+        let scripts = scripts.into_iter();
+        let (names, scripts): (Vec<String>, Vec<Value>) =
+            scripts.map(|(name, script)| (name.into(), script)).unzip();
+        let scripts: Map<String, Value> = names.iter().cloned().zip(scripts).collect();
         let peers = peers(Value::Object(scripts)).await;
         let targets: Vec<Value> = names
             .iter()

@@ -20,21 +20,13 @@ const BOTH: [Transport; 2] = Transport::SUPPORTED;
 
 /// Returns a card of interfaces, each with its transport, address and declared version.
 fn card(interfaces: &[(&str, &str, &str)]) -> Card {
-    Card {
-        interfaces: interfaces
-            .iter()
-            .map(|&(transport, url, version)| Interface {
-                version: Some(version.into()).filter(|version: &String| !version.is_empty()),
-                ..Interface::new(transport, url)
-            })
-            .collect(),
-        streaming: None,
-        has_extended_card: false,
-        extensions: Vec::new(),
-        security: Arc::default(),
-        fields: Default::default(),
-        view: Ok(CardView::default()),
-    }
+    let interfaces = interfaces
+        .iter()
+        .map(|&(transport, url, version)| Interface {
+            version: Some(version.into()).filter(|version: &String| !version.is_empty()),
+            ..Interface::new(transport, url)
+        });
+    Card::new(interfaces.collect(), CardView::default())
 }
 
 /// Returns the chosen path and version.

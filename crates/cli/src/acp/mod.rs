@@ -20,11 +20,12 @@ use std::{
 };
 
 use base::json::{self, Limits};
+use base::lines::{Line, LineReader};
 use base::text::first_chars;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    io::{AsyncRead, AsyncWriteExt as _},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::timeout,
 };
@@ -287,19 +288,17 @@ struct Server {
 impl Server {
     /// Handles frames until the input ends.
     async fn serve(self: Arc<Self>, input: impl AsyncRead + Unpin) -> io::Result<()> {
-        let mut input = BufReader::new(input);
+        let mut lines = LineReader::new(input, MAX_FRAME_BYTES);
         loop {
             let room = self.room.clone().acquire_owned().await.ok();
-            let Some(line) = next_line(&mut input).await? else {
+            let Some(line) = lines.next_line().await? else {
                 return Ok(());
             };
-            if !line.trim_ascii().is_empty() {
-                self.handle(&line, room);
-            }
+            self.handle(line, room);
         }
     }
 
-    fn handle(self: &Arc<Self>, line: &[u8], room: Option<OwnedSemaphorePermit>) {
+    fn handle(self: &Arc<Self>, line: Line, room: Option<OwnedSemaphorePermit>) {
         let (id, outcome) = match parse(line) {
             Ok(Message::Request(id, method, params)) => {
                 let outcome = self.answer(&id, &method, params);
@@ -508,16 +507,16 @@ enum Message {
 ///
 /// # Errors
 /// It is no message; with the id of the request, if it has one.
-fn parse(line: &[u8]) -> Result<Message, (Value, RpcError)> {
+fn parse(line: Line) -> Result<Message, (Value, RpcError)> {
     let invalid = |id: Value, message: &str| {
         let error = RpcError::new(RpcError::INVALID_REQUEST, message);
         Err((id, error))
     };
-    if line.len() > MAX_FRAME_BYTES {
+    let Line::Bytes(line) = line else {
         let message = format!("the frame exceeds {MAX_FRAME_BYTES} bytes");
         return invalid(Value::Null, &message);
-    }
-    let mut message: Value = json::from_slice(line, FRAME_LIMITS).map_err(|error| {
+    };
+    let mut message: Value = json::from_slice(&line, FRAME_LIMITS).map_err(|error| {
         let message = format!("the frame is not JSON: {error}");
         (Value::Null, RpcError::new(RpcError::PARSE, message))
     })?;
@@ -544,28 +543,6 @@ fn parse(line: &[u8]) -> Result<Message, (Value, RpcError)> {
         Value::Null => Message::Notification(method, params),
         id => Message::Request(id, method, params),
     })
-}
-
-/// Reads a line; `None` at the end of the input. Of a line that is too long it returns one byte more than a frame may have.
-async fn next_line(
-    input: &mut (impl tokio::io::AsyncBufRead + Unpin),
-) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    let limit = MAX_FRAME_BYTES as u64 + 1;
-    let read = (&mut *input)
-        .take(limit)
-        .read_until(b'\n', &mut line)
-        .await?;
-    while line.len() > MAX_FRAME_BYTES && line.last() != Some(&b'\n') {
-        let rest = input.fill_buf().await?;
-        let newline = rest.iter().position(|byte| *byte == b'\n');
-        let skipped = newline.map_or(rest.len(), |newline| newline + 1);
-        input.consume(skipped);
-        if skipped == 0 || newline.is_some() {
-            break;
-        }
-    }
-    Ok((read > 0).then_some(line))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn refusal(line: &[u8]) -> (Value, i32) {
+fn refusal(line: Line) -> (Value, i32) {
     match parse(line) {
         Err((id, error)) => (id, error.code),
         Ok(_) => (json!("a message"), 0),
@@ -33,9 +33,13 @@ fn what_is_no_message_is_refused_with_its_id() {
             RpcError::INVALID_PARAMS,
         ),
     ] {
-        assert_eq!(refusal(line.as_bytes()), (id, code), "{line}");
+        let refused = refusal(Line::Bytes(line.into()));
+        assert_eq!(refused, (id, code), "{line}");
     }
-    assert_eq!(refusal(b"\xff\xfe").1, RpcError::PARSE);
+    let no_text = Line::Bytes(b"\xff\xfe".to_vec());
+    assert_eq!(refusal(no_text).1, RpcError::PARSE);
+    let too_long = (Value::Null, RpcError::INVALID_REQUEST);
+    assert_eq!(refusal(Line::TooLong), too_long);
 }
 
 #[test]
@@ -71,20 +75,9 @@ fn words_of_a_file_do_not_reach_its_address() {
 
 #[test]
 fn response_of_the_client_is_ignored() {
-    let response = parse(br#"{"jsonrpc": "2.0", "id": 1, "result": null}"#);
+    let response = br#"{"jsonrpc": "2.0", "id": 1, "result": null}"#;
+    let response = parse(Line::Bytes(response.to_vec()));
     assert!(matches!(response, Ok(Message::Response)));
-}
-
-#[tokio::test]
-async fn rest_of_a_long_line_is_skipped() {
-    let mut input = vec![b'x'; MAX_FRAME_BYTES + 100_000];
-    input.extend_from_slice(b"\nnext\nlast");
-    let mut input = BufReader::new(&*input);
-    let long = next_line(&mut input).await.unwrap().unwrap();
-    assert_eq!(refusal(&long), (Value::Null, RpcError::INVALID_REQUEST));
-    assert_eq!(next_line(&mut input).await.unwrap().unwrap(), b"next\n");
-    assert_eq!(next_line(&mut input).await.unwrap().unwrap(), b"last");
-    assert_eq!(next_line(&mut input).await.unwrap(), None);
 }
 
 #[test]

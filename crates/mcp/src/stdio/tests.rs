@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
-use tokio::io::{DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split};
+use tokio::io::{
+    AsyncBufReadExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split,
+};
 
 use super::*;
 use crate::server::tests::server;

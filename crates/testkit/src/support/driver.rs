@@ -102,6 +102,11 @@ impl Driver {
         Reply::Result(envelope.unwrap_or_else(|| panic!("neither an update nor a result: {line}")))
     }
 
+    /// Kills the command during its calls.
+    pub fn kill(mut self) {
+        self.child.kill().expect("the command runs");
+    }
+
     fn write(&mut self, mut line: Value) -> u64 {
         self.last_id += 1;
         line["id"] = json!(self.last_id);

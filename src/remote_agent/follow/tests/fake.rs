@@ -209,13 +209,11 @@ pub(super) async fn call(
 pub(super) fn card(streaming: Option<bool>) -> Discovered {
     Discovered::Card {
         card: Box::new(Card {
-            interfaces: vec![Interface::new("JSONRPC", "https://agent.example/")],
             streaming,
-            has_extended_card: false,
-            extensions: Vec::new(),
-            security: Arc::default(),
-            fields: Default::default(),
-            view: Ok(CardView::default()),
+            ..Card::new(
+                vec![Interface::new("JSONRPC", "https://agent.example/")],
+                CardView::default(),
+            )
         }),
         validator: None,
         max_age: None,
