@@ -14,7 +14,7 @@ use crate::store::{Filter, Summary, TaskStore, body};
 use crate::task_record::TaskChange;
 use a2a::Version;
 
-fn chunk(text: &str, append: bool) -> TaskChange {
+pub(super) fn chunk(text: &str, append: bool) -> TaskChange {
     TaskChange::Artifact {
         artifact: artifact("a", text),
         append,
@@ -22,7 +22,7 @@ fn chunk(text: &str, append: bool) -> TaskChange {
     }
 }
 
-fn config(task: &str, id: &str) -> TaskPushNotificationConfig {
+pub(super) fn config(task: &str, id: &str) -> TaskPushNotificationConfig {
     TaskPushNotificationConfig {
         url: "https://example.com/hook".to_owned(),
         id: Some(id.to_owned()),
