@@ -43,8 +43,9 @@ use crate::store::{
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::Version;
 
-/// The maximum number of idle connections for readers.
-const IDLE_READERS: usize = 4;
+/// The maximum number of concurrent reads, each with a connection. More would open connections for one read each, and take
+/// turns on the processors.
+const MAX_READERS: usize = 4;
 
 /// The number of tasks that one transaction deletes. A larger one would delay other writes.
 const DELETE_BATCH: usize = 50;
@@ -69,6 +70,8 @@ struct Shared {
     last_existing_key: Mutex<Option<i64>>,
     /// The permits for loading tasks.
     loads: Semaphore,
+    /// The permits for reads.
+    reads: Arc<Semaphore>,
 }
 
 /// The idle connections for readers.
@@ -131,6 +134,7 @@ impl SqliteStore {
                 with_pushes: Arc::new(Mutex::new(with_pushes)),
                 last_existing_key: Mutex::new(Some(last_existing_key)),
                 loads: Semaphore::new(body::MAX_LOADS),
+                reads: Arc::new(Semaphore::new(MAX_READERS)),
             }),
         };
         Ok((store, is_upgraded))
@@ -169,7 +173,9 @@ impl SqliteStore {
         work: impl FnOnce(&Connection) -> Result<T, SqlError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let shared = Arc::clone(&self.shared);
+        let permit = Arc::clone(&shared.reads).acquire_owned().await;
         let work = move || {
+            let _permit = permit;
             let connection = shared.reader()?;
             let outcome = work(&connection);
             // A failed connection may fail again, so drop it. The next reader opens a new one.
@@ -261,7 +267,7 @@ impl Shared {
 
     fn return_reader(&self, connection: Connection) {
         let mut readers = self.readers.lock();
-        if !readers.closed && readers.idle.len() < IDLE_READERS {
+        if !readers.closed && readers.idle.len() < MAX_READERS {
             readers.idle.push(connection);
         }
     }
