@@ -21,14 +21,13 @@ const FILE_NAME: &str = "tasks.db";
 const APPLICATION_ID: i32 = 0x6f63_7461;
 
 /// The version of the schema (`PRAGMA user_version`).
-pub(super) const SCHEMA_VERSION: i32 = 2;
+pub(super) const SCHEMA_VERSION: i32 = 3;
 
 /// Adds what version 2 has and version 1 has not. Rewrites no row.
 const UPGRADE: &str =
     "ALTER TABLE tasks ADD COLUMN sum INTEGER; ALTER TABLE tasks ADD COLUMN body BLOB;";
 
-/// Adds the totals of each client, and counts the tasks of the file once: 0.4 s for a million. The version of the file stays,
-/// because servers without totals keep them as well: SQLite runs the triggers.
+/// Adds what version 3 has and version 2 has not: the totals of each client. Counts the tasks, once: half a second for a million.
 const TOTALS: &str = include_str!("totals.sql");
 
 /// How long a connection waits for the lock of another process, such as a backup.
@@ -189,7 +188,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, rusqlite::Error>
     Ok(connection)
 }
 
-/// Creates the tables of a new file, and upgrades a file of an earlier version. Checks that an existing file is a task store of this
+/// Creates the tables of a new file, and upgrades a file of version 1 or 2. Checks that an existing file is a task store of this
 /// version.
 fn prepare(connection: &Connection, path: &Path) -> Result<(), SqlError> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
@@ -202,30 +201,25 @@ fn prepare(connection: &Connection, path: &Path) -> Result<(), SqlError> {
             connection.execute_batch(&format!(
                 "BEGIN IMMEDIATE; {schema} {TOTALS} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
             ))?;
-            return Ok(());
+            Ok(())
         }
-        (APPLICATION_ID, SCHEMA_VERSION, _) => {}
-        (APPLICATION_ID, 1, _) => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {UPGRADE} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-        ))?,
-        (APPLICATION_ID, format, _) => {
-            return Err(SqlError::Rejected(StoreError::Failed(format!(
-                "cannot open `{}`: it was written by another version (format {format}, this is {SCHEMA_VERSION}); use that version, or \
-                 give this server a directory of its own",
-                path.display()
-            ))));
+        (APPLICATION_ID, SCHEMA_VERSION, _) => Ok(()),
+        (APPLICATION_ID, earlier @ (1 | 2), _) => {
+            let record_in_row = if earlier == 1 { UPGRADE } else { "" };
+            Ok(connection.execute_batch(&format!(
+                "BEGIN IMMEDIATE; {record_in_row} {TOTALS} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+            ))?)
         }
-        _ => {
-            return Err(SqlError::Rejected(StoreError::Failed(format!(
-                "cannot open `{}`: it is an SQLite database of another program; give this server a directory of its own",
-                path.display()
-            ))));
-        }
+        (APPLICATION_ID, format, _) => Err(SqlError::Rejected(StoreError::Failed(format!(
+            "cannot open `{}`: it was written by another version (format {format}, this is {SCHEMA_VERSION}); use that version, or \
+             give this server a directory of its own",
+            path.display()
+        )))),
+        _ => Err(SqlError::Rejected(StoreError::Failed(format!(
+            "cannot open `{}`: it is an SQLite database of another program; give this server a directory of its own",
+            path.display()
+        )))),
     }
-    if !connection.table_exists(None, "totals")? {
-        connection.execute_batch(&format!("BEGIN IMMEDIATE; {TOTALS} COMMIT;"))?;
-    }
-    Ok(())
 }
 
 const LOCK_FILE_NAME: &str = "lock";

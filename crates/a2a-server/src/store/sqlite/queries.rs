@@ -519,7 +519,7 @@ pub(super) fn usage(connection: &Connection) -> Result<Usage, rusqlite::Error> {
     Ok(usage)
 }
 
-/// Returns the clients whose totals are not those of their tasks.
+/// Returns the clients whose totals are not those of their tasks; none for a file of an earlier version.
 pub(super) fn with_wrong_totals(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
     if !connection.table_exists(None, "totals")? {
         return Ok(Vec::new());

@@ -32,8 +32,8 @@ pub fn check(directory: &Path) -> Result<Vec<String>, StoreError> {
         match queries::with_wrong_totals(&connection) {
             Ok(owners) => faults.extend(owners.iter().map(|owner| {
                 format!(
-                    "the totals of the client `{owner}` are not those of its tasks; stop the server and drop the table `totals`, so that the \
-                     next start counts the tasks"
+                    "the totals of the client `{owner}` are not those of its tasks; stop the server and run \
+                     `sqlite3 tasks.db 'DROP TABLE totals; PRAGMA user_version = 2'`, so that the next start counts the tasks"
                 )
             })),
             Err(error) => faults.push(database::failed("check", &path, &error).to_string()),

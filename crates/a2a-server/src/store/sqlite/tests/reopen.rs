@@ -256,10 +256,10 @@ async fn file_of_other_version_is_rejected() {
     let path = store.path().to_owned();
     store.close().await.unwrap();
     let connection = rusqlite::Connection::open(path).unwrap();
-    connection.pragma_update(None, "user_version", 3).unwrap();
+    connection.pragma_update(None, "user_version", 4).unwrap();
     drop(connection);
     let error = refused(directory.path());
-    assert!(error.contains("format 3, this is 2"), "{error}");
+    assert!(error.contains("format 4, this is 3"), "{error}");
 }
 
 #[test]
