@@ -369,7 +369,7 @@ struct Counts {
     all: Stored,
 }
 
-/// What the tasks of one client, or of all, take up. Negative for a moment if a task is deleted before it is counted.
+/// What the tasks of one client, or of all, take up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Stored {
     bytes: i64,
@@ -403,15 +403,6 @@ impl Usage {
     /// Adds `bytes` and `tasks` to the counts of a client. Negative values subtract.
     fn add(&self, owner: &str, bytes: i64, tasks: i64) {
         self.0.lock().add(owner, bytes, tasks);
-    }
-
-    /// Replaces all counts by the bytes and the number of each client's tasks.
-    fn replace(&self, owners: &[(String, i64, i64)]) {
-        let mut counts = self.0.lock();
-        *counts = Counts::default();
-        for (owner, bytes, tasks) in owners {
-            counts.add(owner, *bytes, *tasks);
-        }
     }
 
     /// Returns the number of tasks of a client; of all clients for `None`.

@@ -24,13 +24,13 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use self::compaction::LooseTask;
 use self::database::{DirectoryLock, SqlError, closed};
 pub use self::database::{Holder, Options, holder};
-use self::queries::{Counted, Log};
+use self::queries::Log;
 pub use self::salvage::{check, export};
 use self::tasks::{DeletedTask, FinishedTask, NewTask};
 use self::writer::{Command, LastError, Writer};
@@ -43,8 +43,9 @@ use crate::store::{
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::Version;
 
-/// The maximum number of idle connections for readers.
-const IDLE_READERS: usize = 4;
+/// The maximum number of concurrent reads, each with a connection. More would open connections for one read each, and take
+/// turns on the processors.
+const MAX_READERS: usize = 4;
 
 /// The number of tasks that one transaction deletes. A larger one would delay other writes.
 const DELETE_BATCH: usize = 50;
@@ -61,9 +62,7 @@ struct Shared {
     readers: Mutex<Readers>,
     events: TaskEvents,
     queues: KeyedSemaphore<String>,
-    /// Complete once `counted` is `Some(Ok)`.
     usage: Usage,
-    counted: Mutex<Counted>,
     last_error: LastError,
     /// The ids of the tasks with push notification configurations.
     with_pushes: Arc<Mutex<HashSet<String>>>,
@@ -71,6 +70,8 @@ struct Shared {
     last_existing_key: Mutex<Option<i64>>,
     /// The permits for loading tasks.
     loads: Semaphore,
+    /// The permits for reads.
+    reads: Arc<Semaphore>,
 }
 
 /// The idle connections for readers.
@@ -81,8 +82,8 @@ struct Readers {
 }
 
 impl SqliteStore {
-    /// Opens a directory at the time `now`. Blocks the thread; the duration does not grow with the number of tasks,
-    /// which another thread counts.
+    /// Opens a directory at the time `now`. Blocks the thread; the duration does not grow with the number of tasks, except for
+    /// the first opening of a file of an earlier version, which counts them.
     ///
     /// # Errors
     /// Another process has locked the directory, or the store cannot read or write it.
@@ -105,8 +106,7 @@ impl SqliteStore {
         let last_existing_key = queries::last_key(&connection).map_err(failed)?;
         let with_pushes = queries::with_pushes(&connection).map_err(failed)?;
         let is_upgraded = queries::is_upgraded(&connection).map_err(failed)?;
-        let usage = Usage::default();
-        let counted = queries::count(&path, usage.clone())?;
+        let usage = queries::usage(&connection).map_err(failed)?;
         let (commands, command_receiver) = mpsc::channel();
         let last_error = LastError::default();
         let writer = Writer {
@@ -130,11 +130,11 @@ impl SqliteStore {
                 events: TaskEvents::default(),
                 queues: KeyedSemaphore::default(),
                 usage,
-                counted: Mutex::new(counted),
                 last_error,
                 with_pushes: Arc::new(Mutex::new(with_pushes)),
                 last_existing_key: Mutex::new(Some(last_existing_key)),
                 loads: Semaphore::new(body::MAX_LOADS),
+                reads: Arc::new(Semaphore::new(MAX_READERS)),
             }),
         };
         Ok((store, is_upgraded))
@@ -173,7 +173,9 @@ impl SqliteStore {
         work: impl FnOnce(&Connection) -> Result<T, SqlError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let shared = Arc::clone(&self.shared);
+        let permit = Arc::clone(&shared.reads).acquire_owned().await;
         let work = move || {
+            let _permit = permit;
             let connection = shared.reader()?;
             let outcome = work(&connection);
             // A failed connection may fail again, so drop it. The next reader opens a new one.
@@ -187,34 +189,10 @@ impl SqliteStore {
         spawn_blocking(work).await.map_err(stopped)?
     }
 
-    /// Waits until the tasks of earlier processes are counted.
-    async fn counted(&self) -> Result<(), StoreError> {
-        let mut counted = self.shared.counted.lock().clone();
-        let counted = counted.wait_for(Option::is_some).await;
-        counted.map_or_else(
-            |_| Err(closed()),
-            |outcome| outcome.clone().unwrap_or(Ok(())),
-        )
-    }
-
-    /// Counts the tasks again if that failed. The writer counts, between the changes that count themselves.
-    async fn repeat_failed_count(&self) -> Result<(), StoreError> {
-        if !matches!(self.counted().now_or_never(), Some(Err(_))) {
-            return Ok(());
-        }
-        let usage = self.shared.usage.clone();
-        let work = |connection: &Connection| Ok(queries::owners(connection)?);
-        let after = move |owners: &Vec<_>| usage.replace(owners);
-        self.write(0, work, after).await?;
-        *self.shared.counted.lock() = watch::channel(Some(Ok(()))).1;
-        Ok(())
-    }
-
-    /// Returns the number of tasks that match a filter, if it is counted.
+    /// Returns the number of tasks that match a filter, if the totals have it.
     fn total(&self, filter: &Filter) -> Option<usize> {
-        let counted = matches!(*self.shared.counted.lock().borrow(), Some(Ok(())));
         let all = filter.context_id.is_none() && filter.state.is_none();
-        let known = counted && all && filter.changed_after.is_none();
+        let known = all && filter.changed_after.is_none();
         known.then(|| self.shared.usage.tasks(filter.owner.as_deref()))
     }
 
@@ -289,7 +267,7 @@ impl Shared {
 
     fn return_reader(&self, connection: Connection) {
         let mut readers = self.readers.lock();
-        if !readers.closed && readers.idle.len() < IDLE_READERS {
+        if !readers.closed && readers.idle.len() < MAX_READERS {
             readers.idle.push(connection);
         }
     }
@@ -519,8 +497,6 @@ impl TaskStore for SqliteStore {
 
     async fn prune(&self, retention: &Retention, now: DateTime<Utc>) -> Result<usize, StoreError> {
         let (before_ms, count) = (retention.before_ms(now), retention.count);
-        self.repeat_failed_count().await?;
-        self.counted().await?;
         let mut forgotten = 0;
         loop {
             let crowded = self.shared.usage.owners_above(count);
@@ -551,7 +527,6 @@ impl TaskStore for SqliteStore {
         budget: &Budget,
         forget: bool,
     ) -> Result<bool, StoreError> {
-        self.counted().await?;
         let Some(shortfall) = self.shared.usage.shortfall(owner, bytes, budget) else {
             return Ok(false);
         };
@@ -569,7 +544,6 @@ impl TaskStore for SqliteStore {
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
-        self.repeat_failed_count().await?;
         if self.last_error().is_none() {
             return Ok(());
         }
@@ -581,8 +555,6 @@ impl TaskStore for SqliteStore {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        // The count reads from a connection of its own. Its failure is no failure of the close.
-        let _ = self.counted().await;
         *self.shared.readers.lock() = Readers {
             idle: Vec::new(),
             closed: true,

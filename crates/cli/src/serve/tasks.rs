@@ -82,7 +82,7 @@ enum Command {
         #[command(flatten)]
         files: FileArgs,
     },
-    /// Check the task file with `PRAGMA integrity_check`, and that every task is readable
+    /// Check the task file with `PRAGMA integrity_check`, the totals of clients, and that every task is readable
     Check {
         #[command(flatten)]
         files: FileArgs,

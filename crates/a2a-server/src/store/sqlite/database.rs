@@ -21,11 +21,14 @@ const FILE_NAME: &str = "tasks.db";
 const APPLICATION_ID: i32 = 0x6f63_7461;
 
 /// The version of the schema (`PRAGMA user_version`).
-pub(super) const SCHEMA_VERSION: i32 = 2;
+pub(super) const SCHEMA_VERSION: i32 = 3;
 
 /// Adds what version 2 has and version 1 has not. Rewrites no row.
 const UPGRADE: &str =
     "ALTER TABLE tasks ADD COLUMN sum INTEGER; ALTER TABLE tasks ADD COLUMN body BLOB;";
+
+/// Adds what version 3 has and version 2 has not: the totals of each client. Counts the tasks, once: half a second for a million.
+const TOTALS: &str = include_str!("totals.sql");
 
 /// How long a connection waits for the lock of another process, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -185,7 +188,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, rusqlite::Error>
     Ok(connection)
 }
 
-/// Creates the tables of a new file, and upgrades a file of version 1. Checks that an existing file is a task store of this
+/// Creates the tables of a new file, and upgrades a file of version 1 or 2. Checks that an existing file is a task store of this
 /// version.
 fn prepare(connection: &Connection, path: &Path) -> Result<(), SqlError> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
@@ -196,14 +199,17 @@ fn prepare(connection: &Connection, path: &Path) -> Result<(), SqlError> {
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
             let schema = include_str!("schema.sql");
             connection.execute_batch(&format!(
-                "BEGIN IMMEDIATE; {schema} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+                "BEGIN IMMEDIATE; {schema} {TOTALS} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
             ))?;
             Ok(())
         }
         (APPLICATION_ID, SCHEMA_VERSION, _) => Ok(()),
-        (APPLICATION_ID, 1, _) => Ok(connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {UPGRADE} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-        ))?),
+        (APPLICATION_ID, earlier @ (1 | 2), _) => {
+            let record_in_row = if earlier == 1 { UPGRADE } else { "" };
+            Ok(connection.execute_batch(&format!(
+                "BEGIN IMMEDIATE; {record_in_row} {TOTALS} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+            ))?)
+        }
         (APPLICATION_ID, format, _) => Err(SqlError::Rejected(StoreError::Failed(format!(
             "cannot open `{}`: it was written by another version (format {format}, this is {SCHEMA_VERSION}); use that version, or \
              give this server a directory of its own",

@@ -1,16 +1,13 @@
-//! Reads tasks, contexts and push notification configurations, and counts tasks.
+//! Reads tasks, contexts and push notification configurations.
 
 use std::collections::HashSet;
-use std::path::Path;
-use std::thread;
 
 use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 use bytes::Bytes;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
-use tokio::sync::watch;
 
-use super::database::{self, SqlError};
+use super::database::SqlError;
 use super::tasks::number;
 use crate::store::{
     Context, Cursor, Filter, ListedTask, Page, Phase, StoreError, Summary, SummaryPage, Usage,
@@ -476,9 +473,9 @@ pub(super) fn expired(
     if !old.is_empty() {
         return Ok(old);
     }
-    // An index has all tasks of an owner, and a small one all open tasks.
+    // A small index has all open tasks.
     let mut settled = connection.prepare_cached(
-        "SELECT (SELECT count(*) FROM tasks WHERE owner = ?1) - (SELECT count(*) FROM tasks WHERE phase < 2 AND +owner = ?1)",
+        "SELECT coalesce((SELECT tasks FROM totals WHERE owner = ?1), 0) - (SELECT count(*) FROM tasks WHERE phase < 2 AND +owner = ?1)",
     )?;
     let mut oldest = connection.prepare_cached(
         "SELECT id FROM tasks WHERE phase = 2 AND owner = ?1 ORDER BY changed_ms, id LIMIT ?2",
@@ -511,46 +508,29 @@ pub(super) fn unanswered(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Whether the tasks are counted, and how that ended.
-pub(super) type Counted = watch::Receiver<Option<Result<(), StoreError>>>;
-
-/// Counts the tasks of the database in the background, as they are now: the duration grows with their number.
-pub(super) fn count(path: &Path, usage: Usage) -> Result<Counted, StoreError> {
-    let failed = {
-        let path = path.to_owned();
-        move |error: &rusqlite::Error| database::failed("read", &path, error)
-    };
-    let connection = database::open_reader(path).map_err(|error| failed(&error))?;
-    // The first read determines what the transaction sees. Later changes count themselves.
-    let begun = connection.execute_batch("BEGIN; SELECT 1 FROM tasks LIMIT 1");
-    begun.map_err(|error| failed(&error))?;
-    let (done, counted) = watch::channel(None);
-    let work = move || {
-        let rows = owners(&connection).map_err(|error| failed(&error));
-        drop(connection);
-        let outcome = rows.map(|rows| {
-            for (owner, bytes, tasks) in rows {
-                usage.add(&owner, bytes, tasks);
-            }
-        });
-        if let Err(error) = &outcome {
-            tracing::error!(%error, "cannot count the stored tasks, so the server accepts no messages");
-        }
-        let _ = done.send(Some(outcome));
-    };
-    let thread = thread::Builder::new().name("store-count".to_owned());
-    thread
-        .spawn(work)
-        .map_err(|error| database::no_thread(&error))?;
-    Ok(counted)
+/// Returns the bytes and the number of each client's tasks.
+pub(super) fn usage(connection: &Connection) -> Result<Usage, rusqlite::Error> {
+    let mut select = connection.prepare("SELECT owner, bytes, tasks FROM totals")?;
+    let mut rows = select.query([])?;
+    let usage = Usage::default();
+    while let Some(row) = rows.next()? {
+        usage.add(row.get_ref(0)?.as_str()?, row.get(1)?, row.get(2)?);
+    }
+    Ok(usage)
 }
 
-/// Returns the bytes and the number of each client's tasks.
-pub(super) fn owners(connection: &Connection) -> Result<Vec<(String, i64, i64)>, rusqlite::Error> {
-    let mut select = connection
-        .prepare("SELECT owner, sum(bytes), count(*) FROM tasks GROUP BY owner ORDER BY owner")?;
-    let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    rows.collect()
+/// Returns the clients whose totals are not those of their tasks; none for a file of an earlier version.
+pub(super) fn with_wrong_totals(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
+    if !connection.table_exists(None, "totals")? {
+        return Ok(Vec::new());
+    }
+    let mut select = connection.prepare(
+        "WITH counted AS (SELECT owner, count(*), sum(bytes) FROM tasks GROUP BY owner), stored AS (SELECT owner, tasks, bytes FROM totals)
+         SELECT owner FROM (SELECT * FROM counted EXCEPT SELECT * FROM stored)
+         UNION SELECT owner FROM (SELECT * FROM stored EXCEPT SELECT * FROM counted)",
+    )?;
+    let owners = select.query_map([], |row| row.get(0))?;
+    owners.collect()
 }
 
 /// Returns the oldest terminal tasks of a client that have `bytes` together. Returns no tasks if all of them have fewer

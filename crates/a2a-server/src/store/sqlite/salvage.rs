@@ -9,8 +9,8 @@ use super::{database, queries};
 use crate::store::StoreError;
 use crate::task_record::TaskRecord;
 
-/// Checks the structure of the database in `directory` (`PRAGMA integrity_check`), and whether every task can be read.
-/// Returns the faults.
+/// Checks the structure of the database in `directory` (`PRAGMA integrity_check`), the totals of the clients, and whether every
+/// task can be read. Returns the faults.
 ///
 /// # Errors
 /// The file cannot be opened.
@@ -27,6 +27,15 @@ pub fn check(directory: &Path) -> Result<Vec<String>, StoreError> {
             });
         match checked {
             Ok(lines) => faults.extend(lines.into_iter().filter(|line| line != "ok")),
+            Err(error) => faults.push(database::failed("check", &path, &error).to_string()),
+        }
+        match queries::with_wrong_totals(&connection) {
+            Ok(owners) => faults.extend(owners.iter().map(|owner| {
+                format!(
+                    "the totals of the client `{owner}` are not those of its tasks; stop the server and run \
+                     `sqlite3 tasks.db 'DROP TABLE totals; PRAGMA user_version = 2'`, so that the next start counts the tasks"
+                )
+            })),
             Err(error) => faults.push(database::failed("check", &path, &error).to_string()),
         }
     }

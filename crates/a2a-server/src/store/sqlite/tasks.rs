@@ -43,6 +43,23 @@ pub(super) fn create(connection: &Connection, new: &NewTask) -> Result<(), SqlEr
     let key = connection.last_insert_rowid();
     insert_log(connection, key, revision, task.changed_ms, &new.json)?;
     get_or_create_context(connection, &task.context_id, &task.owner, &new.session)?;
+    add_to_totals(connection, &task.owner, 1, length(new.json.len()))?;
+    Ok(())
+}
+
+/// Adds tasks and bytes to the totals of a client.
+fn add_to_totals(
+    connection: &Connection,
+    owner: &str,
+    tasks: i64,
+    bytes: i64,
+) -> Result<(), rusqlite::Error> {
+    connection
+        .prepare_cached(
+            "INSERT INTO totals (owner, tasks, bytes) VALUES (?1, ?2, ?3)
+             ON CONFLICT (owner) DO UPDATE SET tasks = tasks + excluded.tasks, bytes = bytes + excluded.bytes",
+        )?
+        .execute(params![owner, tasks, bytes])?;
     Ok(())
 }
 
@@ -124,6 +141,7 @@ pub(super) fn append(
             )?
             .execute(params![key, at_ms, next, bytes, request_excerpt])?,
     };
+    add_to_totals(connection, &owner, 0, bytes)?;
     Ok(owner)
 }
 
@@ -143,7 +161,7 @@ pub(super) fn finish(
     finished: &FinishedTask,
 ) -> Result<i64, SqlError> {
     let task = &finished.summary;
-    let (key, _, before, _) = find(connection, &task.id, from)?;
+    let (key, owner, before, _) = find(connection, &task.id, from)?;
     delete_log(connection, key)?;
     let bytes: i64 = connection
         .prepare_cached(&format!(
@@ -166,6 +184,7 @@ pub(super) fn finish(
             ],
             |row| row.get(0),
         )?;
+    add_to_totals(connection, &owner, 0, bytes - before)?;
     Ok(bytes - before)
 }
 
@@ -203,15 +222,21 @@ pub(super) fn compact(
     at_ms: i64,
     json: &[u8],
 ) -> Result<i64, SqlError> {
-    let found: Option<(i64, i64, i64, i64)> = connection
+    let found: Option<(i64, i64, i64, i64, String)> = connection
         .prepare_cached(
-            "SELECT key, phase, tasks.revision, bytes FROM tasks JOIN log ON task = key AND log.revision = ?2 WHERE id = ?1",
+            "SELECT key, phase, tasks.revision, bytes, owner FROM tasks JOIN log ON task = key AND log.revision = ?2 WHERE id = ?1",
         )?
         .query_row(params![id, number(revision)], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            Ok((
+                row.get(0)?,
+                row.get(1)?,
+                row.get(2)?,
+                row.get(3)?,
+                row.get(4)?,
+            ))
         })
         .optional()?;
-    let Some((key, phase, last, before)) = found else {
+    let Some((key, phase, last, before, owner)) = found else {
         return Ok(0);
     };
     // The task may have ended since `json` was loaded; then the log has changes that `json` lacks.
@@ -223,6 +248,7 @@ pub(super) fn compact(
                 params![key, crc32fast::hash(json), json, length(json.len())],
                 |row| row.get(0),
             )?;
+        add_to_totals(connection, &owner, 0, bytes - before)?;
         return Ok(bytes - before);
     }
     connection
@@ -261,6 +287,10 @@ pub(super) fn delete(connection: &Connection, id: &str) -> Result<Option<Deleted
             "DELETE FROM contexts WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM tasks WHERE context = ?1)",
         )?
         .execute([context])?;
+    add_to_totals(connection, &owner, -1, -bytes)?;
+    connection
+        .prepare_cached("DELETE FROM totals WHERE owner = ?1 AND tasks = 0")?
+        .execute([&owner])?;
     Ok(Some(DeletedTask {
         id: id.to_owned(),
         owner,
@@ -349,6 +379,7 @@ fn count_bytes(connection: &Connection, key: i64) -> Result<(String, i64), SqlEr
              + (SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM pushes WHERE task = ?1) WHERE key = ?1 RETURNING bytes",
         )?
         .query_row([key], |row| row.get(0))?;
+    add_to_totals(connection, &owner, 0, after - before)?;
     Ok((owner, after - before))
 }
 

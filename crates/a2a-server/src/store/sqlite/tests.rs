@@ -14,6 +14,7 @@ mod damage;
 mod lock;
 mod reopen;
 mod room;
+mod totals;
 
 fn open(directory: &TempDir) -> SqliteStore {
     try_open(directory.path()).unwrap()

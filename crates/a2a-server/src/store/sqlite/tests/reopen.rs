@@ -14,7 +14,7 @@ use crate::store::{Filter, Summary, TaskStore, body};
 use crate::task_record::TaskChange;
 use a2a::Version;
 
-fn chunk(text: &str, append: bool) -> TaskChange {
+pub(super) fn chunk(text: &str, append: bool) -> TaskChange {
     TaskChange::Artifact {
         artifact: artifact("a", text),
         append,
@@ -22,7 +22,7 @@ fn chunk(text: &str, append: bool) -> TaskChange {
     }
 }
 
-fn config(task: &str, id: &str) -> TaskPushNotificationConfig {
+pub(super) fn config(task: &str, id: &str) -> TaskPushNotificationConfig {
     TaskPushNotificationConfig {
         url: "https://example.com/hook".to_owned(),
         id: Some(id.to_owned()),
@@ -256,10 +256,10 @@ async fn file_of_other_version_is_rejected() {
     let path = store.path().to_owned();
     store.close().await.unwrap();
     let connection = rusqlite::Connection::open(path).unwrap();
-    connection.pragma_update(None, "user_version", 3).unwrap();
+    connection.pragma_update(None, "user_version", 4).unwrap();
     drop(connection);
     let error = refused(directory.path());
-    assert!(error.contains("format 3, this is 2"), "{error}");
+    assert!(error.contains("format 4, this is 3"), "{error}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use a2a::v1_0::TaskState;
 use super::{any, open};
 use crate::store::sqlite::SqliteStore;
 use crate::store::tests::{append, artifact, create, load, record, set_final_state, test_time};
-use crate::store::{Budget, Retention, StoreError, TaskStore};
+use crate::store::{Retention, StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
 
 async fn task_with_history(store: &SqliteStore, id: &str, at: i64) -> TaskRecord {
@@ -113,63 +113,4 @@ async fn rejected_write_leaves_others_intact() {
             .owner,
         "bob"
     );
-}
-
-/// A store that cannot count its tasks accepts no messages. It says so, and counts again once it can.
-#[tokio::test]
-async fn failed_count_is_repeated() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = open(&directory);
-    let path = store.path().to_owned();
-    task_with_history(&store, "ann-1", 0).await;
-    let used = store.shared.usage.shortfall("ann", 0, &budget(0));
-    store.close().await.unwrap();
-    let connection = rusqlite::Connection::open(path).unwrap();
-    let broken = "ALTER TABLE tasks RENAME COLUMN bytes TO broken";
-    connection.execute_batch(broken).unwrap();
-    drop(connection);
-
-    let store = open(&directory);
-    assert!(store.counted().await.is_err());
-    let failed = |outcome| matches!(outcome, Err(StoreError::Failed(_)));
-    let retention = Retention {
-        age: Duration::from_secs(3_600),
-        count: 5,
-    };
-    for _ in 0..2 {
-        assert!(failed(store.ready().await));
-        assert!(failed(
-            store.prune(&retention, test_time(0)).await.map(drop)
-        ));
-        let room = store.make_room("ann", 1, &Budget::default(), true).await;
-        assert!(failed(room.map(drop)));
-    }
-    let repaired = store.write(
-        0,
-        |connection| {
-            let repair = "ALTER TABLE tasks RENAME COLUMN broken TO bytes";
-            Ok(connection.execute_batch(repair)?)
-        },
-        |()| {},
-    );
-    assert_eq!(repaired.await, Ok(()));
-    // A task that comes before the count counts once, as one that comes after it.
-    create(&any(&store), "bob-1", "bob", "b", 0).await;
-    assert_eq!(store.ready().await, Ok(()));
-    create(&any(&store), "bob-2", "bob", "b", 0).await;
-    assert_eq!(
-        store.make_room("ann", 1, &Budget::default(), true).await,
-        Ok(true)
-    );
-    assert_eq!(store.shared.usage.tasks(None), 3);
-    assert_eq!(store.shared.usage.tasks(Some("bob")), 2);
-    assert_eq!(store.shared.usage.shortfall("ann", 0, &budget(0)), used);
-    assert_eq!(store.prune(&retention, test_time(0)).await, Ok(0));
-}
-
-fn budget(per_client: u64) -> Budget {
-    Budget {
-        per_client,
-        ..Budget::default()
-    }
 }
