@@ -7,7 +7,7 @@ import { withOwnGateway } from "./config.js";
 
 /** To ask, and to post in the chat of a session. */
 const SCOPES = ["operator.questions", "operator.write"];
-const EXCHANGE_MS = 10_000;
+const EXCHANGE_MS = 30_000;
 
 /**
  * Returns the host of a gateway's service. OpenClaw calls it when the service starts, so outside of every turn.

@@ -20,8 +20,8 @@ const MARGIN_MS = 1000;
 const OVERLAP_MS = 1000;
 /** How long an agent may take to go on after an answer. Until then only the call that has the answer may ask the same again. */
 const SETTLE_MS = 10_000;
-/** How long a connection waits for the gateway's own answer. */
-const EXCHANGE_MS = 10_000;
+/** How long a connection waits for the gateway's own answer. A busy gateway takes more than ten seconds. */
+const EXCHANGE_MS = 30_000;
 /** How long a gateway may take to stop. After that, the signal was none to stop. */
 const STOP_MS = 330_000;
 const STOP_SIGNALS = /** @type {const} */ (["SIGTERM", "SIGINT", "SIGUSR1"]);

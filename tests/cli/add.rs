@@ -200,7 +200,29 @@ async fn failed_check_writes_nothing_without_force() {
     assert!(!fs::exists(&file).unwrap());
     let forced = add(&file, &[origin, "--force"]).await;
     assert_eq!(forced.status.code(), Some(0), "{}", forced.stderr);
+    assert_contains(&forced.stderr, &["warn: cannot call the agent"]);
+    assert!(!forced.stderr.contains("Nothing"), "{}", forced.stderr);
+    assert_contains(&forced.stdout, &["added `"]);
     assert_eq!(targets(&file)[0]["baseUrl"], origin);
+}
+
+#[tokio::test]
+async fn output_of_card_leads_to_its_agent() {
+    let peers = harbour(json!([])).await;
+    let origin = peers.origin("desk");
+    let file = new_file("add-printed-card");
+    let printed = run(&["card", "--url", origin]).await;
+    let card_file = file.replace("agents.json", "printed.json");
+    fs::write(&card_file, &printed.stdout).unwrap();
+    let output = add(&file, &[&card_file]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", output.stderr);
+    let target = &targets(&file)[0];
+    assert_eq!(
+        (&target["baseUrl"], &target["card"]),
+        (&json!(origin), &Value::Null)
+    );
+    let sent = run(&["send", "--config", &file, "ping"]).await;
+    assert_contains(&sent.stdout, &["pong"]);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The plugin in a real OpenClaw: installed, inspected, called directly and by an agent, reloaded and reconfigured.
 //!
-//! One gateway serves all of these tests, one after another.
+//! Groups of these tests share a gateway each.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -25,6 +25,7 @@ mod first_agent;
 mod gateway_fixture;
 mod gateway_runs;
 mod gateway_triad;
+mod groups;
 mod javascript;
 mod mcp;
 mod model;
@@ -45,20 +46,22 @@ mod surfaces;
 mod target_commands;
 mod telegram;
 
-use std::{
-    process::ExitCode,
-    sync::{Arc, LazyLock},
-};
+use std::{process::ExitCode, sync::Arc};
 
 use calls::{
     direct_call_answers, refused_direct_call_is_an_envelope, secret_reference_arrives_resolved,
     secret_reference_in_a_header_arrives_resolved, trace_of_the_run_reaches_the_agent,
 };
+use commands::CommandsFixture;
 use files::{file_outside_of_the_workspace_is_refused, files_are_sent_by_path_in_both_directions};
+use first_agent::FirstAgent;
 use gateway_fixture::GatewayFixture;
+use groups::{Fixture, Groups};
 use javascript::{javascript_checks_pass, javascript_has_no_type_errors};
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
+use node::Installed;
 use notify::NotifyFixture;
+use operator::OperatorFixture;
 use peer::{PeerEvent, answer_text};
 use plugin_fixture::PluginFixture;
 use remote_agent_cli::package::Platform;
@@ -288,67 +291,42 @@ fn abort_ends_the_call_at_the_peer(fixture: &PluginFixture) {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    // The tests share one gateway, and their order is part of them.
-    arguments.test_threads = Some(1);
-    // The first test installs and starts it. If that fails, the others fail at once.
-    let installed = Arc::new(LazyLock::new(|| {
-        Arc::new(node::install("openclaw", &[&openclaw_package()]))
-    }));
-    let for_plugin = Arc::clone(&installed);
-    let for_gateway = Arc::clone(&installed);
-    let for_pair = Arc::clone(&installed);
-    let for_commands = Arc::clone(&installed);
-    let (for_notify, for_operator) = (Arc::clone(&installed), Arc::clone(&installed));
-    let for_mcp = Arc::clone(&installed);
-    let for_registry = Arc::clone(&installed);
-    let for_first_agent = Arc::clone(&installed);
-    let plugin_fixture = Arc::new(LazyLock::new(move || {
-        PluginFixture::start(Arc::clone(&for_plugin))
-    }));
-    let gateway_fixture = Arc::new(LazyLock::new(move || {
-        GatewayFixture::start(Arc::clone(&for_gateway))
-    }));
+    let installed = groups::fixture(|| Arc::new(node::install("openclaw", &[&openclaw_package()])));
+    // A fixture that needs an OpenClaw: if that cannot be installed, its tests fail at once.
+    fn with_openclaw<T: 'static>(
+        installed: &Fixture<Arc<Installed>>,
+        start: fn(Arc<Installed>) -> T,
+    ) -> Fixture<T> {
+        let installed = Arc::clone(installed);
+        groups::fixture(move || start(Arc::clone(&installed)))
+    }
+    let mut groups = Groups::default();
 
-    let for_types = Arc::clone(&installed);
-    let mut trials = vec![
-        Trial::test("javascript_checks_pass", move || {
-            javascript_checks_pass(&installed.node());
-            Ok(())
-        }),
-        Trial::test("javascript_has_no_type_errors", move || {
-            javascript_has_no_type_errors(&for_types);
-            Ok(())
-        }),
-    ];
-    trials.extend(TESTS.map(|(name, test)| {
-        let fixture = Arc::clone(&plugin_fixture);
-        Trial::test(name, move || {
-            test(&fixture);
-            Ok(())
-        })
-    }));
-    let commands_fixture = Arc::new(LazyLock::new(move || {
-        commands::CommandsFixture::start(Arc::clone(&for_commands))
-    }));
-    trials.extend(commands::TESTS.iter().map(|(name, test)| {
-        let commands_fixture = Arc::clone(&commands_fixture);
-        Trial::test(format!("commands::{name}"), move || {
-            test(&commands_fixture);
-            Ok(())
-        })
-    }));
-    drop(commands_fixture);
+    groups.begin();
+    let notify = with_openclaw(&installed, NotifyFixture::start);
+    groups.tests("notify::", notify::TESTS, &notify);
+    groups.tests("person::", person::TESTS, &notify);
+    groups.tests("person::", sign_in::TESTS, &notify);
+    groups.tests("subagent::", subagent::TESTS, &notify);
+    drop(notify);
+
+    groups.begin();
+    let commands = with_openclaw(&installed, CommandsFixture::start);
+    groups.tests("commands::", commands::TESTS, &commands);
+    drop(commands);
+
+    groups.begin();
+    let plugin = with_openclaw(&installed, PluginFixture::start);
+    groups.tests("", &TESTS, &plugin);
     // Two gateways delegate to each other: the first one, and another.
-    let first_openclaw = Arc::clone(&plugin_fixture);
-    let pair = Arc::new(LazyLock::new(move || {
-        OpenClawPair::start(Arc::clone(&for_pair), || &first_openclaw)
-    }));
-    trials.extend(serve_runs::TESTS.iter().map(|(name, test)| {
-        let (fixture, pair) = (Arc::clone(&plugin_fixture), Arc::clone(&pair));
-        Trial::test(format!("serve::{name}"), move || {
+    let (openclaw, first) = (Arc::clone(&installed), Arc::clone(&plugin));
+    let pair = groups::fixture(move || OpenClawPair::start(Arc::clone(&openclaw), || &first));
+    for (name, test) in serve_runs::TESTS {
+        let (plugin, pair) = (Arc::clone(&plugin), Arc::clone(&pair));
+        groups.test(format!("serve::{name}"), move || {
             // The pair is first, because it works concurrently with the start of the first OpenClaw.
             let pair: &OpenClawPair = &pair;
+<<<<<<< HEAD
             test(&fixture, pair);
             Ok(())
         })
@@ -431,7 +409,51 @@ fn main() -> ExitCode {
             Ok(())
         })
     }));
+=======
+            test(&plugin, pair);
+        });
+    }
+    // The gateways stop after the last test that uses them.
+    drop((plugin, pair));
+
+    groups.begin();
+    let gateway = with_openclaw(&installed, GatewayFixture::start);
+    let gateway_tests = gateway_runs::TESTS.iter().chain(gateway_triad::TESTS);
+    for (name, test) in gateway_tests.chain(gateway_runs::RESTART_TESTS) {
+        let gateway = Arc::clone(&gateway);
+        groups.test(format!("gateway::{name}"), move || gateway.run(*test));
+    }
+    drop(gateway);
+
+    groups.begin();
+    let operator = with_openclaw(&installed, OperatorFixture::start);
+    groups.tests("operator::", operator::TESTS, &operator);
+    drop(operator);
+
+    groups.begin();
+    let first_agent = with_openclaw(&installed, FirstAgent::start);
+    groups.tests("first_agent::", first_agent::TESTS, &first_agent);
+>>>>>>> lanes
     drop(first_agent);
-    // Dropping a fixture stops its gateway. Each trial keeps its fixture until it has run.
-    libtest_mimic::run(&arguments, trials).exit_code()
+
+    groups.begin();
+    groups.tests("registry::", registry::TESTS, &installed);
+
+    groups.begin();
+    let openclaw = Arc::clone(&installed);
+    groups.test("mcp::agent_turns_call_the_tool_over_mcp", move || {
+        mcp::agent_turns_call_the_tool_over_mcp(Arc::clone(&openclaw));
+    });
+
+    groups.begin();
+    let openclaw = Arc::clone(&installed);
+    groups.test("javascript_checks_pass", move || {
+        javascript_checks_pass(&openclaw.node());
+    });
+    groups.test("javascript_has_no_type_errors", move || {
+        javascript_has_no_type_errors(&installed);
+    });
+
+    // Dropping a fixture stops its gateway. Each test keeps its fixture until it has run.
+    groups.run(Arguments::from_args()).exit_code()
 }

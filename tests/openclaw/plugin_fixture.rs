@@ -125,7 +125,7 @@ pub fn model_config(model: &Model) -> Value {
 
 pub fn host_config(model: &Model, settings: &Value) -> Value {
     json!({
-        "agents": {"defaults": {"skipBootstrap": true, "model": {"primary": "scripted/scripted"}, "timeoutSeconds": 60}},
+        "agents": {"defaults": {"skipBootstrap": true, "model": {"primary": "scripted/scripted"}, "timeoutSeconds": 180}},
         "models": {"mode": "replace", "providers": {"scripted": {
             "baseUrl": format!("http://{}/v1", model.address), "apiKey": "none", "api": "openai-completions",
             "models": [{"id": "scripted", "name": "Scripted", "reasoning": false, "input": ["text"],

@@ -204,7 +204,7 @@ fn canceled_task_aborts_the_run_at_the_gateway(_: &PluginFixture, pair: &OpenCla
 
 /// Waits until OpenClaw lists a run of an agent in this session as cancelled.
 pub fn wait_for_cancelled_run(socket: &Socket, agent: &str, session: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(180);
     // OpenClaw has no event for changes of its list of tasks.
     loop {
         let listed = socket.attempt(
@@ -276,7 +276,7 @@ fn run_continues_after_a_stop_of_the_server(_: &PluginFixture, pair: &OpenClawPa
     let params = json!({"message": message, "configuration": {"blocking": false}});
     let task = OpenClawPair::call_at(address, "message/send", params);
     let get = || OpenClawPair::call_at(address, "tasks/get", json!({"id": task["id"]}));
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(180);
     let wait = |done: &dyn Fn(&Value) -> bool| {
         loop {
             let task = get();

@@ -138,7 +138,7 @@ pub fn control_ui_tab_shows_the_page(fixture: &NotifyFixture) {
     browser.wait_until("document.querySelector('iframe')?.title === 'Remote agents'");
     let source = browser.evaluate("document.querySelector('iframe').getAttribute('src')");
     assert_eq!(source, "/remote_agent/page");
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(180);
     let page_text = loop {
         let page_text = run_in_frame(&mut browser, "document.body.innerText").to_string();
         if page_text.contains(text) {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const PACKAGE: &str = "chromium-headless-shell";
 
 /// The timeout of a condition of a page.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Flags that prevent connections to other servers than that of the page.
 const FLAGS: [&str; 12] = [

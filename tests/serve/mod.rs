@@ -9,6 +9,8 @@ mod clients;
 mod collective;
 #[cfg(feature = "real")]
 mod collective_sdk;
+#[cfg(feature = "real")]
+mod collector;
 mod crash;
 #[cfg(unix)]
 mod drain;

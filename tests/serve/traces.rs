@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::cli::support::words;
 use crate::serve::http_client::{call, exchange, message_params};
 use crate::support::otlp::{OtlpReceiver, TRACEPARENT};
+use testkit::authority::Authority;
 use testkit::support::serve::Server;
 
 /// How long a server may take to stop behind a receiver that never answers.
@@ -169,6 +170,83 @@ fn failures_of_a_receiver_are_one_line_of_the_log() {
             lines[0].contains("WARN") && lines[0].contains(cause),
             "{lines:?}"
         );
+    }
+}
+
+#[test]
+fn values_that_the_export_does_not_use_are_logged_once() {
+    let receiver = OtlpReceiver::start();
+    let server = exporting(
+        &receiver,
+        &[
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
+            ("OTEL_TRACES_SAMPLER", "unknown"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "s3cret"),
+        ],
+    );
+    call(&server, "SendMessage", &message_params("echo hello", false));
+    let (_, batches) = receiver.span("SendMessage");
+    assert!(!batches[0].head.contains("content-encoding"));
+    let log = server.stop().log;
+    for part in [
+        "OTEL_EXPORTER_OTLP_COMPRESSION is `zstd`",
+        "OTEL_TRACES_SAMPLER is `unknown`",
+        "OTEL_EXPORTER_OTLP_HEADERS has 1 entries",
+    ] {
+        let lines = log.lines().filter(|line| line.contains(part));
+        let lines: Vec<_> = lines.collect();
+        assert!(lines.len() == 1 && lines[0].contains("WARN"), "{log}");
+    }
+    assert!(!log.contains("s3cret"), "{log}");
+}
+
+#[test]
+fn requests_above_the_limit_are_no_spans() {
+    let receiver = OtlpReceiver::start();
+    let flags = "--port 0 --executor scripted --task-store memory --limit requestsPerSecond=1 --limit burst=3";
+    let server = Server::start(&words(flags), &receiver.variables());
+    let statuses: Vec<u16> = (0..20)
+        .map(|_| exchange(&server, "GET /.well-known/agent-card.json", &[], "").status)
+        .collect();
+    let answered = statuses.iter().filter(|status| **status == 200).count();
+    assert!(answered >= 1 && statuses.contains(&429), "{statuses:?}");
+    server.stop();
+    let mut exported = 0;
+    while exported < answered {
+        for span in receiver.batch().spans() {
+            assert_eq!(span.attributes["http.response.status_code"], "200");
+            exported += 1;
+        }
+    }
+    assert_eq!(exported, answered);
+}
+
+/// The receiver is another server, which has no such path.
+#[test]
+fn certificate_of_the_receiver_is_trusted_by_a_variable() {
+    let authority = Authority::new();
+    authority.signed("127.0.0.1");
+    let [ca, certificate, key] = ["ca.pem", "127.0.0.1.pem", "127.0.0.1.key"]
+        .map(|name| authority.file(name).to_str().unwrap().to_owned());
+    let receiver = Server::scripted(&[
+        "--task-store",
+        "memory",
+        "--tls-cert",
+        &certificate,
+        "--tls-key",
+        &key,
+    ]);
+    for (name, cause) in [
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "it answered 404"),
+        ("UNRELATED", "certificate"),
+    ] {
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url());
+        let variables = [endpoint, (name, &ca)];
+        let server = start(&variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        call(&server, "SendMessage", &message_params("echo hello", false));
+        let log = server.stop().log;
+        let failure = log.lines().find(|line| line.contains("cannot export"));
+        assert!(failure.is_some_and(|line| line.contains(cause)), "{log}");
     }
 }
 

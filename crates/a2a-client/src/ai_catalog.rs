@@ -36,7 +36,7 @@ const TOTAL_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct AgentQuery {
     /// A domain, or the URL of a catalog, of a card or of a search endpoint.
     pub place: String,
-    /// A file with a card, in place of `place`.
+    /// A file with a card, or with the output of `remote-agent card`, in place of `place`.
     pub file: Option<PathBuf>,
     /// Asks the search endpoint at `place` for this.
     pub search: Option<String>,

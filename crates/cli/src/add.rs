@@ -139,7 +139,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
             // A list needs no file.
             let policy = file.as_ref().ok().map(|file| &file.parsed["policy"]);
             let found = find(policy, &query).await?;
-            match args.picked(found)? {
+            match args.picked(found, !is_from_catalog)? {
                 Some(target) => target,
                 None => return Ok(Exit::Usage),
             }
@@ -161,11 +161,17 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let alias = target["alias"].as_str().unwrap_or_default();
     let reviewed = pin::review_new(&file.with_only(&target), alias).await;
     let name = match args.check(&library, &target, &file).await {
+        Ok(name) => Some(name),
         Err(failure) if args.force => {
-            note(failure.message);
+            note(format_args!("warn: {}", failure.message));
             None
         }
-        checked => Some(checked?),
+        Err(failure) => {
+            return Err(Failure {
+                message: format!("{}. Nothing was added", failure.message),
+                ..failure
+            });
+        }
     };
     let change = match at {
         _ if at.is_some_and(|at| file.targets()[at] == target) => "unchanged",
@@ -269,9 +275,9 @@ impl Args {
         }
     }
 
-    /// Shows what was found, and returns the settings of the agent that the person picks; `None` if they only see the list.
-    fn picked(&self, mut found: FoundAgents) -> Result<Option<Value>, Failure> {
-        let is_file = self.pick.is_none() && found.agents.iter().all(is_of_file);
+    /// Shows what was found, and returns the settings of the agent that the person picks; `None` if they only see the list. A file
+    /// has one agent.
+    fn picked(&self, mut found: FoundAgents, is_file: bool) -> Result<Option<Value>, Failure> {
         let chosen = match found.agents.len() {
             0 => {
                 let why = match found.problems.is_empty() {
@@ -435,7 +441,7 @@ impl Args {
     ) -> Result<String, Failure> {
         if let Some((option, variable)) = self.credentials.unset_variables().first() {
             return Err(Failure::usage(format!(
-                "the environment variable `{variable}` of `{option}` is not set; set it and start again. Nothing was added"
+                "the environment variable `{variable}` of `{option}` is not set; set it and start again"
             )));
         }
         let mut only = target.clone();
@@ -464,12 +470,13 @@ impl Args {
             (Some(Reason::CardMalformed | Reason::CardUnavailable), _) => {
                 "give the address before `/.well-known/agent-card.json`, the domain of the agent, or a file with its card".to_owned()
             }
+            _ if self.force => "start the agent, or correct its address".to_owned(),
             _ => "start the agent, or correct its address; `--force` adds it all the same".to_owned(),
         };
         Err(Failure {
             exit: Exit::from_error(&error),
             ..Failure::new(format!(
-                "cannot call the agent: {}; {next}. Nothing was added",
+                "cannot call the agent: {}; {next}",
                 text::field(&error, "message")
             ))
         })
@@ -511,13 +518,6 @@ impl Args {
             None => SettingsFile::parse(path, loaded.written),
         }
     }
-}
-
-fn is_of_file(agent: &FoundAgent) -> bool {
-    agent
-        .target
-        .as_ref()
-        .is_some_and(|target| target["card"].is_string())
 }
 
 /// Returns whether a person can be asked on the terminal.

@@ -1,7 +1,10 @@
 //! Exports the spans of `serve`, `gateway` and `mcp` over OTLP/HTTP, if the environment names a receiver.
 //!
 //! A server emits a `tracing` span for each request ([`SPANS`]); [`SpanLayer`] makes spans of OpenTelemetry of them. A queue of bounded
-//! length keeps them for the thread of the SDK, so a receiver that does not answer loses spans and delays nothing.
+//! length keeps them for the thread of the SDK, so a receiver that does not answer loses spans and delays nothing. [`WithinLimits`]
+//! keeps refused requests of one client from filling it.
+
+mod settings;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,6 +16,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use base::log::{Level, Log, SPANS};
 use base::text::first_chars;
+use egress::credential::Trust;
 use egress::{AddressPolicy, HttpClient as _, ReqwestClient, status_text};
 use opentelemetry::propagation::TextMapPropagator as _;
 use opentelemetry::trace::{
@@ -23,9 +27,12 @@ use opentelemetry::{Context, KeyValue, Value};
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
+use opentelemetry_sdk::trace::{
+    BatchSpanProcessor, SdkTracer, SdkTracerProvider, Span, SpanData, SpanProcessor,
+};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tracing::Subscriber;
@@ -37,18 +44,8 @@ use tracing_subscriber::registry::LookupSpan;
 use url::Url;
 
 use super::exit::Failure;
-
-/// The receiver of all signals; spans go to `/v1/traces` below it.
-const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-
-/// The whole URL for spans.
-const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
-
-/// The encoding of OTLP that the exporter writes.
-const PROTOCOL: &str = "http/protobuf";
-
-/// How long a receiver may take for a batch, if the environment does not say.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) use settings::SECRET_VARIABLES;
+use settings::Settings;
 
 /// How long the end of a server waits for the last spans.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
@@ -56,14 +53,12 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long after a failure no other is logged.
 const QUIET_TIME: Duration = Duration::from_secs(600);
 
+/// The attribute with the status of an HTTP request, and the status of a request above a limit (RFC 6585, section 4).
+const STATUS: &str = "http.response.status_code";
+const TOO_MANY_REQUESTS: i64 = 429;
+
 /// The maximum length of an attribute, in characters.
 const MAX_CHARS: usize = 200;
-
-/// The variables with credentials of the receiver. Commands of agents do not inherit them.
-pub(crate) const SECRET_VARIABLES: [&str; 2] = [
-    "OTEL_EXPORTER_OTLP_HEADERS",
-    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-];
 
 /// The export of a server's spans, if there is one.
 pub(crate) struct Traces(Option<SdkTracerProvider>);
@@ -81,14 +76,17 @@ impl Traces {
     ) -> Result<(Self, T), Failure> {
         let unusable = |error: String| Failure::usage(format!("cannot export spans: {error}"));
         let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-        let Some(Settings { url, timeout }) = Settings::read(variable).map_err(unusable)? else {
+        let Some(settings) = Settings::read(variable).map_err(unusable)? else {
             return Ok((Self(None), install(None)));
         };
+        let trust = settings.trust().map_err(unusable)?;
+        let (url, timeout) = (settings.url, settings.timeout);
         let client = ReqwestClient::new().map_err(|error| unusable(error.to_string()))?;
         let client = Client {
             client,
             runtime: Handle::current(),
             url: url.clone(),
+            trust: trust.map(Arc::new),
             timeout,
             log: Arc::clone(log),
             logged_at: Mutex::default(),
@@ -110,10 +108,13 @@ impl Traces {
         }
         let provider = SdkTracerProvider::builder()
             .with_resource(resource.build())
-            .with_batch_exporter(exporter)
+            .with_span_processor(WithinLimits(BatchSpanProcessor::builder(exporter).build()))
             .build();
         let installed = install(Some(SpanLayer(provider.tracer("remote-agent"))));
         log.log(Level::Info, &format!("exports spans to {}", place(&url)));
+        for warning in &settings.warnings {
+            log.log(Level::Warn, warning);
+        }
         Ok((Self(Some(provider)), installed))
     }
 
@@ -124,68 +125,6 @@ impl Traces {
             // The log has the failures.
             let _ = tokio::task::spawn_blocking(flush).await;
         }
-    }
-}
-
-/// What the exporter cannot read itself: it checks little, and leaves the timeout to its HTTP client.
-#[derive(Debug, PartialEq, Eq)]
-struct Settings {
-    url: Url,
-    timeout: Duration,
-}
-
-impl Settings {
-    /// Reads the variables. Returns `None` if they name no receiver, or turn the export off. No error shows a value, which may
-    /// have a password.
-    fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
-        let is = |name: &str, value: &str| {
-            variable(name).is_some_and(|text| text.trim().eq_ignore_ascii_case(value))
-        };
-        if is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none") {
-            return Ok(None);
-        }
-        let (name, text, path) = match (variable(TRACES_ENDPOINT), variable(ENDPOINT)) {
-            (Some(text), _) => (TRACES_ENDPOINT, text, ""),
-            (None, Some(text)) => (ENDPOINT, text, "/v1/traces"),
-            (None, None) => return Ok(None),
-        };
-        let example = "name it like `http://localhost:4318`";
-        let mut url = Url::parse(text.trim())
-            .map_err(|error| format!("{name} is not a URL ({error}); {example}"))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("{name} is not an http or https URL; {example}"));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(format!(
-                "{name} has user info, which is not sent; put the credential in OTEL_EXPORTER_OTLP_HEADERS"
-            ));
-        }
-        if !path.is_empty() {
-            url.set_path(&format!("{}{path}", url.path().trim_end_matches('/')));
-        }
-        let of_traces = |setting: &str| {
-            [
-                format!("OTEL_EXPORTER_OTLP_TRACES_{setting}"),
-                format!("OTEL_EXPORTER_OTLP_{setting}"),
-            ]
-            .into_iter()
-            .find_map(|name| Some((variable(&name)?, name)))
-        };
-        if let Some((value, name)) = of_traces("PROTOCOL")
-            && value != PROTOCOL
-        {
-            return Err(format!(
-                "{name} is not `{PROTOCOL}`, the only protocol of this command; set it so, or unset it"
-            ));
-        }
-        let timeout = match of_traces("TIMEOUT") {
-            None => DEFAULT_TIMEOUT,
-            Some((value, name)) => match value.parse() {
-                Ok(ms) if ms > 0 => Duration::from_millis(ms),
-                _ => return Err(format!("{name} is not a number of milliseconds above 0")),
-            },
-        };
-        Ok(Some(Self { url, timeout }))
     }
 }
 
@@ -200,6 +139,7 @@ struct Client {
     /// Runs the requests: the thread of the SDK has no runtime.
     runtime: Handle,
     url: Url,
+    trust: Option<Arc<Trust>>,
     timeout: Duration,
     log: Arc<dyn Log>,
     /// When it last logged a failure.
@@ -216,7 +156,7 @@ impl HttpClient for Client {
             headers: parts.headers,
             body: Some(body),
             access: AddressPolicy::AnyAddress,
-            trust: None,
+            trust: self.trust.clone(),
             repeatable: false,
             authorization: None,
         };
@@ -266,6 +206,37 @@ impl fmt::Debug for Client {
         f.debug_struct("Client")
             .field("place", &place(&self.url))
             .finish_non_exhaustive()
+    }
+}
+
+/// Passes spans on, except those of requests that the server refused above a limit.
+#[derive(Debug)]
+struct WithinLimits<P>(P);
+
+impl<P: SpanProcessor> SpanProcessor for WithinLimits<P> {
+    fn on_start(&self, span: &mut Span, context: &Context) {
+        self.0.on_start(span, context);
+    }
+
+    fn on_end(&self, span: SpanData) {
+        let is_refused = span.attributes.iter().any(|attribute| {
+            attribute.key.as_str() == STATUS && attribute.value == Value::I64(TOO_MANY_REQUESTS)
+        });
+        if !is_refused {
+            self.0.on_end(span);
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.0.set_resource(resource);
     }
 }
 
@@ -376,83 +347,6 @@ fn parent(traceparent: &str) -> Option<SpanContext> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-
-    /// Reads variables, each `NAME=VALUE` without the prefix of all.
-    fn read(variables: &[(&str, &str)]) -> Result<Option<Settings>, String> {
-        Settings::read(|name| {
-            let found = variables.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| (*value).to_owned())
-        })
-    }
-
-    #[test]
-    fn endpoint_of_all_signals_gets_the_path_of_traces() {
-        for (text, url) in [
-            ("http://localhost:4318", "http://localhost:4318/v1/traces"),
-            (
-                "https://e.example/otlp/?key=k",
-                "https://e.example/otlp/v1/traces?key=k",
-            ),
-        ] {
-            let settings = read(&[(ENDPOINT, text)]).unwrap().unwrap();
-            assert_eq!(settings.url.as_str(), url);
-            assert_eq!(settings.timeout, DEFAULT_TIMEOUT);
-        }
-    }
-
-    #[test]
-    fn variables_of_traces_come_first() {
-        let settings = read(&[
-            (ENDPOINT, "http://other.example"),
-            (TRACES_ENDPOINT, "http://e.example/spans"),
-            ("OTEL_EXPORTER_OTLP_TIMEOUT", "1"),
-            ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "250"),
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
-            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", PROTOCOL),
-        ]);
-        let settings = settings.unwrap().unwrap();
-        assert_eq!(settings.url.as_str(), "http://e.example/spans");
-        assert_eq!(settings.timeout, Duration::from_millis(250));
-    }
-
-    #[test]
-    fn nothing_is_exported_unless_asked_for() {
-        assert_eq!(read(&[]), Ok(None));
-        for off in [
-            ("OTEL_SDK_DISABLED", "TRUE"),
-            ("OTEL_TRACES_EXPORTER", "none"),
-        ] {
-            assert_eq!(read(&[(ENDPOINT, "nonsense"), off]), Ok(None), "{off:?}");
-        }
-    }
-
-    #[test]
-    fn invalid_variable_is_named_without_its_value() {
-        let endpoint = (ENDPOINT, "http://localhost:4318");
-        for (variables, name) in [
-            (vec![(ENDPOINT, "s3cret:4318")], ENDPOINT),
-            (vec![(ENDPOINT, "s3cret")], ENDPOINT),
-            (
-                vec![(TRACES_ENDPOINT, "http://me:s3cret@e.example/")],
-                TRACES_ENDPOINT,
-            ),
-            (
-                vec![endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "s3cret")],
-                "OTEL_EXPORTER_OTLP_PROTOCOL",
-            ),
-            (
-                vec![endpoint, ("OTEL_EXPORTER_OTLP_TIMEOUT", "s3cret")],
-                "OTEL_EXPORTER_OTLP_TIMEOUT",
-            ),
-            (
-                vec![endpoint, ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0")],
-                "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
-            ),
-        ] {
-            let error = read(&variables).unwrap_err();
-            assert!(error.contains(name) && !error.contains("s3cret"), "{error}");
-        }
-    }
 
     #[test]
     fn shown_place_has_no_query() {

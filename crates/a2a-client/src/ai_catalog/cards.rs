@@ -227,6 +227,10 @@ pub(super) async fn in_file(
     let text = text.trim_start_matches('\u{feff}');
     let card: Value = json::from_str(text, Limits::NONE)
         .map_err(|error| format!("`{name}` is not JSON: {error}"))?;
+    if let (Some(url), Value::Object(_)) = (card["target_url"].as_str(), &card["peer_card"]) {
+        let given = normal_url(url).map_err(|fault| format!("`{name}`: `target_url` {fault}"))?;
+        return Ok(at_address(net, given, &card["target_name"], allow_private).await);
+    }
     let read = Card::read(&card).map_err(|fault| format!("`{name}` is no agent card: {fault}"))?;
     let address = read.interfaces.iter().find_map(|one| one.address.clone());
     let given = address.ok_or_else(|| format!("the card in `{name}` has no address"))?;
@@ -246,6 +250,27 @@ pub(super) async fn in_file(
         agents: vec![agent],
         ..FoundAgents::default()
     })
+}
+
+/// Returns the agent at the address in the output of `remote-agent card`. That has only the readable part of the card, without its
+/// security, so the card is read again.
+async fn at_address(
+    net: &dyn HttpClient,
+    given: Url,
+    name: &Value,
+    allow_private: bool,
+) -> FoundAgents {
+    let url = format!("{}{CARD_PATH}", given.as_str().trim_end_matches('/'));
+    let entry = Entry {
+        value: json!({"url": url, "displayName": name}),
+        catalog: given.clone(),
+        is_presumed: false,
+    };
+    let agent = Scope::new(net, given, allow_private).agent(1, &entry).await;
+    FoundAgents {
+        agents: vec![agent],
+        ..FoundAgents::default()
+    }
 }
 
 /// Returns where the card of an entry is.

@@ -48,7 +48,7 @@ fn frame_of_many_small_values_is_refused_unparsed() {
     let frame =
         format!(r#"{{"id": 1, "method": "session/prompt", "params": {{"x": [{values}0]}}}}"#);
     assert!(frame.len() < MAX_FRAME_BYTES);
-    assert_eq!(refusal(frame.as_bytes()).1, RpcError::PARSE);
+    assert_eq!(refusal(Line::Bytes(frame.into_bytes())).1, RpcError::PARSE);
 }
 
 #[tokio::test]

@@ -10,35 +10,54 @@ use crate::support::root;
 
 /// Returns the folder with the packages. The first test process installs them.
 pub(super) fn installed(sdk: Sdk) -> Result<PathBuf, String> {
-    let home = crate::support::target().join("sdk").join(sdk.name());
+    let pins = sdk.pins();
+    match sdk {
+        Sdk::Py03 | Sdk::Py13 => python_packages(sdk.name(), pins),
+        Sdk::Js03 | Sdk::Js13 => install_once(sdk.name(), pins, |home| npm(pins, home)),
+        Sdk::Rs05 => {
+            let (home, _lock) = locked(sdk.name());
+            // Cargo determines what is out of date.
+            build(&home)?;
+            Ok(home)
+        }
+    }
+}
+
+/// Returns a virtual environment with these packages.
+pub(super) fn python_packages(name: &str, pins: &[&str]) -> Result<PathBuf, String> {
+    install_once(name, pins, |home| pip(pins, home))
+}
+
+/// Returns the folder of packages, and a lock that one test process has.
+fn locked(name: &str) -> (PathBuf, File) {
+    let home = crate::support::target().join("sdk").join(name);
     fs::create_dir_all(&home).expect("a folder under the target directory");
     let lock =
         File::create(home.with_extension("lock")).expect("a lock under the target directory");
     lock.lock().expect("an exclusive lock");
+    (home, lock)
+}
 
-    if sdk == Sdk::Rs05 {
-        // Cargo determines what is out of date.
-        build(&home)?;
-        return Ok(home);
-    }
+fn install_once(
+    name: &str,
+    pins: &[&str],
+    install: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
+    let (home, _lock) = locked(name);
     // Written last, so that it is missing after an incomplete installation and differs for other versions.
     let stamp = home.join("installed.txt");
-    let pinned = sdk.pins().join("\n");
+    let pinned = pins.join("\n");
     if fs::read_to_string(&stamp).is_ok_and(|installed_pins| installed_pins == pinned) {
         return Ok(home);
     }
     fs::remove_dir_all(&home).expect("the folder can be emptied");
     fs::create_dir_all(&home).expect("a folder under the target directory");
-    match sdk {
-        Sdk::Py03 | Sdk::Py13 => pip(sdk, &home)?,
-        Sdk::Js03 | Sdk::Js13 => npm(sdk, &home)?,
-        Sdk::Rs05 => unreachable!("it is built, not installed"),
-    }
+    install(&home)?;
     fs::write(stamp, pinned).expect("a stamp beside the packages");
     Ok(home)
 }
 
-fn pip(sdk: Sdk, home: &Path) -> Result<(), String> {
+fn pip(pins: &[&str], home: &Path) -> Result<(), String> {
     run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
     let pip = [
         "-m",
@@ -47,12 +66,10 @@ fn pip(sdk: Sdk, home: &Path) -> Result<(), String> {
         "--quiet",
         "--disable-pip-version-check",
     ];
-    run(Command::new(home.join("bin/python"))
-        .args(pip)
-        .args(sdk.pins()))
+    run(Command::new(home.join("bin/python")).args(pip).args(pins))
 }
 
-fn npm(sdk: Sdk, home: &Path) -> Result<(), String> {
+fn npm(pins: &[&str], home: &Path) -> Result<(), String> {
     fs::write(home.join("package.json"), r#"{"private":true}"#).expect("a package.json");
     let npm = [
         "install",
@@ -62,10 +79,7 @@ fn npm(sdk: Sdk, home: &Path) -> Result<(), String> {
         "--save-exact",
     ];
     run(Command::new("node").arg("--version"))?;
-    run(Command::new("npm")
-        .args(npm)
-        .args(sdk.pins())
-        .current_dir(home))
+    run(Command::new("npm").args(npm).args(pins).current_dir(home))
 }
 
 /// Builds the server's separate crate, with its own lock file, so that a build of the product does not include it.

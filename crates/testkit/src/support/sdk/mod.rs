@@ -168,6 +168,20 @@ pub fn home(sdk: Sdk) -> PathBuf {
     install::installed(sdk).unwrap_or_else(|reason| missing(sdk, &reason))
 }
 
+/// Installs packages from PyPI below `target/sdk/`, and returns their virtual environment.
+///
+/// # Panics
+/// They cannot be installed on this machine.
+pub fn python_packages(name: &str, pins: &[&str]) -> PathBuf {
+    install::python_packages(name, pins).unwrap_or_else(|reason| {
+        let requirements = Sdk::Py13.requirements();
+        panic!(
+            "{} cannot be installed: {reason}. To run this test, {requirements}.",
+            pins[0]
+        )
+    })
+}
+
 /// Panics with the requirements of the test.
 fn missing(sdk: Sdk, reason: &str) -> ! {
     panic!(
