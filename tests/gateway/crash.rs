@@ -23,6 +23,7 @@ use tokio::sync::watch;
 
 use crate::gateway::{folder::Folder, tool_fixture::within_timeout};
 
+mod links;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod writes;
 

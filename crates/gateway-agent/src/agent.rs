@@ -55,9 +55,9 @@ impl Agent {
         shutdown: &CancellationToken,
     ) -> Result<(), ClientError> {
         let on_event = |event: &AgentEvent| (self.on_event)(event);
-        let name = self.turns.name();
+        let names = [self.turns.name()];
         let serve = |connection| self.run(connection);
-        let served = connector.keep_connected(endpoint, name, &on_event, shutdown, serve);
+        let served = connector.keep_connected(endpoint, &names, &on_event, shutdown, serve);
         let served = served.await;
         self.running.close();
         let _ = tokio::time::timeout(STOP_TIMEOUT, self.running.wait()).await;

@@ -12,6 +12,7 @@
 //! | `vote` | the request for a vote, and how its answer is parsed |
 //! | `threads` | conversations |
 //! | `supervisor` | agents that a gateway runs in its own process |
+//! | `link` | the client of another gateway, which passes messages between both |
 //! | `command`, `model`, `tool` | the backends |
 //!
 //! # Examples
@@ -86,6 +87,7 @@
 mod agent;
 pub mod backend;
 mod command;
+mod link;
 mod model;
 mod settings;
 mod supervisor;

@@ -1,4 +1,4 @@
-//! Agents that a gateway runs in its own process.
+//! Agents and links that a gateway runs in its own process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,11 @@ use base::environment::{IdGenerator as _, SystemEnvironment};
 use base::log::{Level, Log};
 use base::panics;
 use gateway_bridge::client::{AgentEvent, Connector, Endpoint};
-use gateway_server::{LocalAgent, Server};
+use gateway_server::{LocalAgent, LocalLink, Server};
 
 use super::agent::Agent;
 use super::backend::AgentBackend;
+use super::link;
 use super::settings::AgentSettings;
 
 /// The delays before an agent restarts.
@@ -25,9 +26,10 @@ const RESTART_DELAY: Backoff = Backoff::new(Duration::from_secs(1), Duration::fr
 /// The run time after which an agent restarts with the first delay.
 const STABLE_RUN_TIME: Duration = Duration::from_mins(1);
 
-/// The agents that a gateway runs. Each runs in its own task and restarts after a failure.
+/// The agents and links that a gateway runs. Each runs in its own task and restarts after a failure.
 pub struct Supervisor {
     agents: Vec<Supervised>,
+    links: Vec<LocalLink>,
     log: Arc<dyn Log>,
 }
 
@@ -42,6 +44,7 @@ impl Supervisor {
     pub fn new(log: Arc<dyn Log>) -> Self {
         Self {
             agents: Vec::new(),
+            links: Vec::new(),
             log,
         }
     }
@@ -61,13 +64,21 @@ impl Supervisor {
         });
     }
 
-    /// Runs the agents until `shutdown` is cancelled, and waits until they have stopped.
+    /// Adds the links that `server` dials.
+    pub fn add_links(&mut self, server: &Server) {
+        self.links = server.links();
+    }
+
+    /// Runs the agents and links until `shutdown` is cancelled, and waits until they have stopped.
     pub async fn run(self, shutdown: CancellationToken) {
         let Ok(url) = Url::parse("ws://127.0.0.1/") else {
             return;
         };
         let endpoint = Endpoint::new(url);
         let mut running = JoinSet::new();
+        for one in self.links {
+            running.spawn(link::run(one, endpoint.clone(), shutdown.clone()));
+        }
         for agent in self.agents {
             let (log, endpoint) = (Arc::clone(&self.log), endpoint.clone());
             running.spawn(agent.run(endpoint, log, shutdown.clone()));

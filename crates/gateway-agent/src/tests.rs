@@ -23,6 +23,8 @@ use gateway_server::{Server, config::ServerConfig};
 use super::*;
 
 mod faults;
+mod link_faults;
+mod links;
 mod messages;
 mod supervised;
 mod votes;

@@ -13,8 +13,11 @@ use super::sessions;
 /// The maximum length of an exit reason, in characters.
 const MAX_REASON_CHARS: usize = 500;
 
+/// The name of the triad, to which proposals go.
+pub(super) const TRIAD: &str = "triad";
+
 /// Reserved names.
-const RESERVED: [&str; 2] = [GATEWAY, "triad"];
+const RESERVED: [&str; 2] = [GATEWAY, TRIAD];
 
 /// The prefix of the ids of connections.
 pub(super) const CLIENT_ID_PREFIX: &str = "client-";

@@ -94,10 +94,9 @@ impl Subscriptions {
     /// Sends a status change to its subscribers. Skips a subscriber whose outbox is full.
     pub(super) fn publish_status(&self, agent: &str, text: &Utf8Bytes) {
         for subscriber in self.status.values() {
-            if subscriber
-                .agents
-                .as_ref()
-                .is_none_or(|agents| agents.contains(agent))
+            let agents = subscriber.agents.as_ref();
+            if agents.is_none_or(|agents| agents.contains(agent))
+                && subscriber.client.may_see(agent)
             {
                 let _ = subscriber.client.outbox.try_send(text.clone());
             }

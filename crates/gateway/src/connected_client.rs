@@ -9,13 +9,22 @@ use std::time::{Duration, Instant, SystemTime};
 use collective::Envelope;
 use http_server::serve::Connection;
 use parking_lot::Mutex;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::access::{Authenticated, Identity};
+use super::frames::RequestError;
+use super::links::Link;
 use super::outbox::Outbox;
 use super::shares::Share;
 
 /// The maximum number of pending requests of one client.
 const MAX_PENDING: usize = 4096;
+
+/// The maximum number of pings of one client that wait for links.
+const MAX_WAITING_PINGS: usize = 64;
+
+/// A message that the other gateway of a link has not confirmed. The confirmation drops it.
+pub(crate) type Unconfirmed = mpsc::Sender<()>;
 
 /// A connected client: its identity, the agents it serves, its outbox and its pending requests.
 pub(super) struct Client {
@@ -28,6 +37,12 @@ pub(super) struct Client {
     /// The number of pending requests that the client sent to others.
     pub(super) open_requests: AtomicUsize,
     identity: OnceLock<Identity>,
+    /// The link, if the client is another gateway.
+    link: OnceLock<Arc<Link>>,
+    /// The messages for links since the last ping: the receiver ends when all of them are confirmed.
+    unconfirmed: Mutex<Option<(Unconfirmed, mpsc::Receiver<()>)>>,
+    /// Permits for pings that wait for links.
+    pub(super) waiting_pings: Arc<Semaphore>,
     /// The name by which the shares of the identity are counted, and the connection that it counts.
     share: OnceLock<(Arc<str>, Share)>,
     /// The address of the client; `None` for an agent in the gateway's own process.
@@ -58,6 +73,9 @@ impl Client {
             pending: PendingRequests::default(),
             open_requests: AtomicUsize::new(0),
             identity: OnceLock::new(),
+            link: OnceLock::new(),
+            unconfirmed: Mutex::default(),
+            waiting_pings: Arc::new(Semaphore::new(MAX_WAITING_PINGS)),
             share: OnceLock::new(),
             address,
             unauthenticated: Mutex::default(),
@@ -76,6 +94,53 @@ impl Client {
     /// Returns the identity of an authenticated client.
     pub(super) fn identity(&self) -> Option<&Identity> {
         self.identity.get()
+    }
+
+    /// Returns the link, if the client is another gateway.
+    pub(super) fn link(&self) -> Option<&Arc<Link>> {
+        self.link.get()
+    }
+
+    /// Makes the client the other gateway of a link.
+    pub(super) fn set_link(&self, link: Arc<Link>) {
+        // A connection has one certificate.
+        let _ = self.link.set(link);
+    }
+
+    /// Returns whether the client may know the agent `name`.
+    pub(super) fn may_see(&self, name: &str) -> bool {
+        self.link().is_none_or(|link| link.exports(name))
+    }
+
+    /// Returns a message as the client receives it. Another gateway receives its own names.
+    ///
+    /// # Errors
+    /// 2005 for a message that is too large for a link.
+    pub(super) fn outgoing(&self, envelope: Envelope) -> Result<Envelope, RequestError> {
+        match self.link() {
+            Some(link) => link.outgoing(envelope),
+            None => Ok(envelope),
+        }
+    }
+
+    /// Counts a message of the client for a link, until the returned value is dropped.
+    pub(super) fn add_unconfirmed(&self) -> Unconfirmed {
+        let mut unconfirmed = self.unconfirmed.lock();
+        let (message, _) = unconfirmed.get_or_insert_with(|| mpsc::channel(1));
+        message.clone()
+    }
+
+    /// Returns a receiver that ends when all earlier messages for links are confirmed, and a value that a later ping waits
+    /// for; `None` if all are confirmed.
+    pub(super) fn wait_for_links(&self) -> Option<(mpsc::Receiver<()>, Unconfirmed)> {
+        let mut unconfirmed = self.unconfirmed.lock();
+        let (message, mut confirmed) = unconfirmed.take()?;
+        drop(message);
+        if confirmed.try_recv() == Err(mpsc::error::TryRecvError::Disconnected) {
+            return None;
+        }
+        let (message, _) = unconfirmed.get_or_insert_with(|| mpsc::channel(1));
+        Some((confirmed, message.clone()))
     }
 
     /// Returns the name by which the shares of the client's identity are counted; empty before authentication.
@@ -151,6 +216,9 @@ impl Client {
     pub(super) fn speaks_as(&self, from: Option<&str>) -> Option<Arc<str>> {
         let names = self.names();
         let own = from.and_then(|from| names.iter().find(|name| ***name == *from));
+        if let Some(link) = self.link() {
+            return Some(own.map_or_else(|| link.gateway_name().into(), Arc::clone));
+        }
         if let Some(name) = own.or(names.first()) {
             return Some(Arc::clone(name));
         }
@@ -167,7 +235,11 @@ impl Client {
         let agent = self
             .identity()
             .and_then(|identity| identity.agent.as_deref());
-        *name == *self.id || agent == Some(name) || self.names().iter().any(|own| **own == *name)
+        let of_link = || self.link().is_some_and(|link| link.gateway_name() == name);
+        *name == *self.id
+            || agent == Some(name)
+            || self.names().iter().any(|own| **own == *name)
+            || of_link()
     }
 
     /// Records activity of the client.
@@ -212,6 +284,8 @@ pub(crate) struct PendingRequest {
     pub(crate) session: Option<Arc<str>>,
     /// Whether the requester receives either a reply or an error in any case.
     pub(crate) reply_required: bool,
+    /// The message for a link, until the other gateway confirms it. No reply is required then.
+    pub(crate) unconfirmed: Option<Unconfirmed>,
     /// The number of the message in the recipient's outbox, once it is queued.
     pub(crate) outbox_number: Option<u64>,
     /// The deadline for the reply.

@@ -25,6 +25,7 @@ use super::connected_client::Client;
 use super::frames;
 use super::frames::RequestError;
 use super::handlers::FrameHandler;
+use super::links::Link;
 use super::outbox::{Close, Item, Next, Outbox};
 use super::socket::{FrameTracker, Socket};
 use super::state::GatewayState;
@@ -45,22 +46,39 @@ pub(super) fn register(
     let client = new_client(state, Some(address));
     let certificate = connection.client_certificate();
     let identity = certificate.and_then(|certificate| state.keyring.certificate(certificate));
+    let name = identity.as_ref().map(|identity| identity.name.as_str());
+    if let Some(link) = name.and_then(|name| state.links.of_certificate(name)) {
+        client.set_link(Arc::clone(link));
+    }
     if let Some(identity) = identity.or_else(|| state.keyring.anonymous().ok()) {
         state.admit(&client, identity.into()).ok()?;
     }
     client.set_unauthenticated(connection);
     let limit = state.config.limits.connections;
     let registered = state.registry_mut().add_client(&client, limit);
+    if registered {
+        state.attach_link(&client);
+    }
     registered.then_some(client)
 }
 
-/// Registers a client in the gateway's own process, authenticated as `identity`. Returns `None` if the gateway has its
-/// maximum number of clients.
-pub(super) fn register_local(state: &GatewayState, identity: Identity) -> Option<Arc<Client>> {
+/// Registers a client in the gateway's own process, authenticated as `identity`: an agent, or the other gateway of `link`.
+/// Returns `None` if the gateway has its maximum number of clients.
+pub(super) fn register_local(
+    state: &GatewayState,
+    identity: Identity,
+    link: Option<Arc<Link>>,
+) -> Option<Arc<Client>> {
     let client = new_client(state, None);
+    if let Some(link) = link {
+        client.set_link(link);
+    }
     state.admit(&client, identity.into()).ok()?;
     let limit = state.config.limits.connections;
     let registered = state.registry_mut().add_client(&client, limit);
+    if registered {
+        state.attach_link(&client);
+    }
     registered.then_some(client)
 }
 

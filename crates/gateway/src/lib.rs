@@ -7,6 +7,8 @@
 //! counts the votes of the triad. A request to a service leaves over HTTP. The reply takes the same way back, and [`audit`] writes
 //! one line.
 //!
+//! `links.rs` names the agents of other gateways, whose connections are clients like others.
+//!
 //! `state.rs` holds what all connections share, with the limits of one identity in `shares.rs` and subscribers in `channels.rs`.
 //! [`config`] has every setting. `manage.rs` is what an operator may do with sessions, while the gateway runs or not.
 //!
@@ -49,6 +51,7 @@ mod connected_client;
 mod connection;
 mod frames;
 mod handlers;
+mod links;
 mod local;
 pub mod manage;
 mod outbox;
@@ -66,7 +69,7 @@ use std::path::Path;
 
 use base::config::ConfigError;
 
-pub use local::LocalAgent;
+pub use local::{LocalAgent, LocalLink};
 pub use probe::{Occupant, identify_occupant};
 pub use server::{Server, StartError};
 pub use state::Timeouts;
@@ -78,6 +81,7 @@ pub use state::Timeouts;
 pub fn validate(path: &Path) -> Result<config::ServerConfig, ConfigError> {
     let config = config::ServerConfig::read(path)?;
     access::Keyring::load(&config)?;
+    links::Links::load(&config)?;
     if let Some(files) = &config.tls {
         server::tls_acceptor(files)?;
     }

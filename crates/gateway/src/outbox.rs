@@ -90,6 +90,8 @@ impl Close {
         CloseCode::GoingAway,
         "the agent must restart; connect again",
     );
+    pub(super) const REPLACED: Self =
+        Self::new(CloseCode::GoingAway, "the gateway has connected again");
     pub(super) const SHUTDOWN: Self =
         Self::new(CloseCode::GoingAway, "the gateway is shutting down");
 

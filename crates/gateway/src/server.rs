@@ -19,7 +19,8 @@ use super::access::Keyring;
 use super::audit::Audit;
 use super::config::ServerConfig;
 use super::frames::RequestError;
-use super::local::LocalAgent;
+use super::links::Links;
+use super::local::{LocalAgent, LocalLink};
 use super::outbox::Close;
 use super::probe::Occupant;
 use super::sessions::{SessionError, Sessions};
@@ -100,6 +101,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         let keyring = Keyring::load(&config)?;
         let tls = config.tls.as_ref().map(tls_acceptor).transpose()?;
+        let links = Links::load(&config)?;
         let net: Arc<dyn HttpClient> = Arc::new(ReqwestClient::new()?);
         let listener = listen(config.listen, &*net).await?;
         let address = listener.local_addr().map_err(|error| StartError::Listen {
@@ -113,6 +115,7 @@ impl Server {
             keyring,
             sessions,
             audit,
+            links,
             net,
             env,
             log,
@@ -139,6 +142,18 @@ impl Server {
     /// Returns the agent `name` that runs in this process.
     pub fn local_agent(&self, name: &str) -> LocalAgent {
         LocalAgent::new(Arc::clone(&self.state), name.to_owned())
+    }
+
+    /// Returns the links whose other gateway this one dials.
+    pub fn links(&self) -> Vec<LocalLink> {
+        let dialled = self
+            .state
+            .links
+            .iter()
+            .filter(|link| link.config.url.is_some());
+        dialled
+            .map(|link| LocalLink::new(Arc::clone(&self.state), Arc::clone(link)))
+            .collect()
     }
 
     /// Serves connections until `shutdown` is cancelled. Then sends `disconnect` to every client and returns within seconds.

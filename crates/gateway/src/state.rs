@@ -24,7 +24,8 @@ use super::channels::{EventFeed, GatewayEvent};
 use super::config::{ServerConfig, ServiceConfig};
 use super::connected_client::{Client, PendingRequest};
 use super::frames::{ReplyContext, RequestError};
-use super::outbox::ByteBudget;
+use super::links::Links;
+use super::outbox::{ByteBudget, Close};
 use super::proposals::Triad;
 use super::registry::Registry;
 use super::sessions::Sessions;
@@ -53,6 +54,7 @@ pub(super) struct GatewayState {
     pub(super) sessions: Sessions,
     pub(super) audit: Audit,
     pub(super) triad: Triad,
+    pub(super) links: Links,
     pub(super) events: EventFeed,
     pub(super) services: ServiceCatalog,
     /// Permits for session operations.
@@ -76,6 +78,7 @@ pub(super) struct StateParts {
     pub(super) keyring: Keyring,
     pub(super) sessions: Sessions,
     pub(super) audit: Audit,
+    pub(super) links: Links,
     pub(super) net: Arc<dyn HttpClient>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
@@ -105,6 +108,7 @@ impl GatewayState {
             keyring: parts.keyring,
             sessions: parts.sessions,
             audit: parts.audit,
+            links: parts.links,
             net: parts.net,
             env: parts.env,
             log: parts.log,
@@ -169,6 +173,10 @@ impl GatewayState {
             self.keyring.anonymous()?;
             return Ok(());
         };
+        // The lists of a link that this gateway dials are its permissions.
+        if identity.is_local && client.link().is_some() {
+            return Ok(());
+        }
         let speaks_as = client.speaks_as(from);
         Ok(self
             .keyring
@@ -218,13 +226,15 @@ impl GatewayState {
     pub(super) fn remove_client(&self, client: &Arc<Client>) {
         client.outbox.abandon();
         self.registry_mut().remove_client(client);
+        self.detach_link(client);
         self.fail_pending(client, |pending| {
             let delivered = pending
                 .outbox_number
                 .is_some_and(|n| client.outbox.may_be_written(n));
-            match delivered {
-                false => RequestError::offline(&pending.agent),
-                true => RequestError::new(
+            match (delivered, client.link()) {
+                (false, _) => RequestError::offline(&pending.agent),
+                (true, Some(link)) => link.interrupted(&pending.agent),
+                (true, None) => RequestError::new(
                     ErrorCode::AgentError,
                     format!(
                         "`{}` disconnected before it replied; it may have done the work",
@@ -233,6 +243,47 @@ impl GatewayState {
                 ),
             }
         });
+    }
+
+    /// Records that a link is up. A new connection of a link ends the one before.
+    pub(super) fn attach_link(&self, client: &Arc<Client>) {
+        let Some(link) = client.link() else { return };
+        let is_earlier = |other: &&Arc<Client>| {
+            !Arc::ptr_eq(other, client) && other.link().is_some_and(|one| Arc::ptr_eq(one, link))
+        };
+        let earlier: Vec<_> = self
+            .registry()
+            .clients()
+            .filter(is_earlier)
+            .cloned()
+            .collect();
+        for other in earlier {
+            other.outbox.close(Close::REPLACED);
+            self.remove_client(&other);
+        }
+        link.set_up(self.now_millis());
+        self.log.log(
+            Level::Info,
+            &format!("the link `{}` is up", link.config.name),
+        );
+    }
+
+    /// Records that a link is down, unless it has another connection.
+    fn detach_link(&self, client: &Arc<Client>) {
+        let Some(link) = client.link() else { return };
+        let is_of_link = |other: &Arc<Client>| {
+            let other = other.link();
+            other.is_some_and(|other| Arc::ptr_eq(other, link))
+        };
+        let is_connected = self.registry().clients().any(is_of_link);
+        // The client of a link that this gateway dials logs why.
+        if !is_connected && link.set_down(self.now_millis()) && link.config.url.is_none() {
+            let line = format!(
+                "the link `{}` is down until the other gateway connects",
+                link.config.name
+            );
+            self.log.log(Level::Warn, &line);
+        }
     }
 
     /// Fails every pending request of `client`.

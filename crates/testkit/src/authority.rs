@@ -53,8 +53,17 @@ impl Authority {
     /// # Panics
     /// The name is not a valid host name, or the folder cannot be written.
     pub fn signed(&self, name: &str) -> (CertificateDer<'static>, KeyPair) {
+        self.issue(name, 4000)
+    }
+
+    /// Issues a certificate like [`signed`](Self::signed) that expires at the beginning of `year`.
+    ///
+    /// # Panics
+    /// Like [`signed`](Self::signed).
+    pub fn issue(&self, name: &str, year: i32) -> (CertificateDer<'static>, KeyPair) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.into()]).unwrap();
+        let mut params = CertificateParams::new(vec![name.into()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         fs::write(self.file(&format!("{name}.pem")), certificate.pem()).unwrap();
         fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).unwrap();

@@ -255,6 +255,7 @@ fn supervisor(
         .flat_map(|(_, config)| backend::secret_variables(&config))
         .collect();
     let mut supervisor = Supervisor::new(log);
+    supervisor.add_links(server);
     let mut all = Vec::new();
     for (name, config) in with_backend() {
         let opened = backend::check_not_own(&config, server.address())

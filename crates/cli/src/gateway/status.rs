@@ -1,6 +1,8 @@
 //! `remote-agent gateway status` and `doctor`: print which server responds at an address and its state, and check it, with a fix
 //! for each problem.
 
+use std::time::Duration;
+
 use base::environment::{Clock as _, SystemEnvironment};
 
 use collective::{ErrorCode, MAJORITY};
@@ -89,7 +91,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
     let welcome = &requester.welcome;
     let millis = round_trip.map(|time| time.as_secs_f64() * 1000.0);
-    let status = json!({
+    let mut status = json!({
         "url": url,
         "ok": healthy,
         "dialect": "a2a-v1",
@@ -101,6 +103,9 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         "agents": discovery["agents"],
         "services": services,
     });
+    if let Some(links) = discovery["links"].as_array() {
+        status["links"] = links.as_slice().into();
+    }
     if args.json {
         lines.write(status.to_string());
     } else {
@@ -128,6 +133,19 @@ fn show(status: &Value, deep: bool, lines: &LineWriter) {
     ));
     if !agents.is_empty() {
         lines.write(agents_table(agents));
+    }
+    let links = status["links"].as_array().map_or(&[][..], Vec::as_slice);
+    if !links.is_empty() {
+        let now = SystemEnvironment.unix_millis();
+        let fields = ["name", "direction", "status", "since", "lastError"];
+        let mut table = Table::new(["LINK", "DIRECTION", "STATUS", "CHANGED", "LAST ERROR"]);
+        for link in links {
+            table.add_row(fields.map(|name| match link[name].as_u64() {
+                Some(since) => text::age(Duration::from_millis(now.saturating_sub(since))),
+                None => field(link, name),
+            }));
+        }
+        lines.write(table.render());
     }
     let services = status["services"].as_array().map_or(&[][..], Vec::as_slice);
     if services.is_empty() {
@@ -363,7 +381,8 @@ fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Fin
         |agent: &&Value| matches!(agent["status"].as_str(), Some("offline" | "error") | None);
     let (with_backend, unserved): (Vec<_>, Vec<_>) = agents
         .iter()
-        .filter(is_offline)
+        // Another gateway serves the agents of a link.
+        .filter(|agent| is_offline(agent) && !agent["link"].is_string())
         .partition(|agent| agent["backend"].is_string());
     for agent in with_backend {
         let mut message = format!(

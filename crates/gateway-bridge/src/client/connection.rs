@@ -65,8 +65,16 @@ impl MessageSender {
             Some(_) => envelope,
             None => envelope.with("id", new_id(&*self.env)),
         };
-        let text = envelope.with("timestamp", self.env.unix_millis()).to_text();
-        let sent = self.socket.text(text).await;
+        self.relay(envelope.with("timestamp", self.env.unix_millis()))
+            .await
+    }
+
+    /// Sends an envelope of another sender unchanged. Its `ttl` counts from its own time.
+    ///
+    /// # Errors
+    /// The connection was lost.
+    pub async fn relay(&self, envelope: Envelope) -> Result<(), ClientError> {
+        let sent = self.socket.text(envelope.to_text()).await;
         sent.map_err(|error| ClientError::new(ClientErrorKind::Unreachable, error.to_string()))
     }
 

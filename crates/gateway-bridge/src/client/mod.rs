@@ -172,7 +172,8 @@ impl Connector {
         shutdown: CancellationToken,
     ) -> Result<(), ClientError> {
         let run = |connection| agent::run(connection, &script, &*self.env, &on_event);
-        self.keep_connected(&endpoint, &script.name, &on_event, &shutdown, run)
+        let names = [script.name.as_str()];
+        self.keep_connected(&endpoint, &names, &on_event, &shutdown, run)
             .await
     }
 
@@ -206,7 +207,7 @@ impl Connector {
         self.reconnect(reconnect, report, &shutdown, run).await
     }
 
-    /// Connects as the agent `name` and passes the connection to `serve`, until that returns `Ok` or `shutdown` is
+    /// Connects as the agents `names` and passes the connection to `serve`, until that returns `Ok` or `shutdown` is
     /// cancelled. Reconnects after a lost connection, and sends `disconnect` at the end.
     ///
     /// # Errors
@@ -214,7 +215,7 @@ impl Connector {
     pub async fn keep_connected<F>(
         &self,
         endpoint: &Endpoint,
-        name: &str,
+        names: &[&str],
         on_event: &(impl Fn(&AgentEvent) + Send + Sync),
         shutdown: &CancellationToken,
         serve: impl Fn(ClientConnection) -> F,
@@ -230,7 +231,7 @@ impl Connector {
         };
         let reconnect = Reconnect {
             endpoint,
-            names: &[name],
+            names,
             only_after_first: false,
         };
         self.reconnect(reconnect, report, shutdown, serve).await

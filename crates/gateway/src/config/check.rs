@@ -10,6 +10,7 @@ use super::{AuthConfig, BackendConfig, JwtAlgorithm, Permissions, ServerConfig};
 use base::config::{ConfigError, gateway_url, normal_url};
 use base::validation::escape;
 use collective::GATEWAY;
+use egress::address::is_this_machine;
 
 /// Validates values whose parse errors would have no JSON Pointer.
 pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {
@@ -68,6 +69,7 @@ pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
                 })?;
         }
     }
+    check_links(&config)?;
     let members = config.triad.members.iter().map(String::as_str);
     unique(members, "/triad/members", "", str::to_owned)?;
     if let Some(auth) = &config.auth {
@@ -113,6 +115,60 @@ fn check_backend(backend: &BackendConfig, place: &str) -> Result<(), ConfigError
         gateway_url(url).map_err(|reason| {
             ConfigError::at(format!("{place}/openclaw/url"), format!("the URL {reason}"))
         })?;
+    }
+    Ok(())
+}
+
+fn check_links(config: &ServerConfig) -> Result<(), ConfigError> {
+    let names = config.links.iter().map(|link| link.name.as_str());
+    unique(names, "/links", "name", str::to_ascii_lowercase)?;
+    let certificates = config
+        .auth
+        .as_ref()
+        .map(|auth| auth.certificates.as_slice());
+    for (i, link) in config.links.iter().enumerate() {
+        let failed =
+            |key: &str, message: &str| Err(ConfigError::at(format!("/links/{i}{key}"), message));
+        let files = [&link.cert_file, &link.key_file, &link.ca_file];
+        match (&link.url, &link.certificate) {
+            (Some(url), None) => {
+                let url = gateway_url(url).map_err(|reason| {
+                    ConfigError::at(format!("/links/{i}/url"), format!("the URL {reason}"))
+                })?;
+                if url.scheme() == "ws" && !is_this_machine(&url) {
+                    return failed(
+                        "/url",
+                        "gateways on other machines need TLS; begin the URL with `wss:`",
+                    );
+                }
+                if url.scheme() == "wss" && (link.cert_file.is_none() || link.key_file.is_none()) {
+                    let message =
+                        "gateways authenticate with certificates; set `certFile` and `keyFile`";
+                    return failed("", message);
+                }
+            }
+            (None, Some(name)) => {
+                if files.into_iter().any(Option::is_some) {
+                    let message = "`certFile`, `keyFile` and `caFile` are for the gateway that dials; remove them, or set `url`";
+                    return failed("", message);
+                }
+                let mut earlier = config.links.iter().take(i);
+                if earlier.any(|other| other.certificate == link.certificate) {
+                    return failed("/certificate", "duplicate; use it once");
+                }
+                let mut known = certificates.into_iter().flatten();
+                if !known.any(|one| one.name == *name) {
+                    return failed(
+                        "/certificate",
+                        "no certificate in `auth.certificates` has this name; add it",
+                    );
+                }
+            }
+            _ => {
+                let message = "set either `url`, to dial the other gateway, or `certificate`, by which it connects";
+                return failed("", message);
+            }
+        }
     }
     Ok(())
 }

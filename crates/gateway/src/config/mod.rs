@@ -50,6 +50,8 @@ settings! {
         pub agents: Vec<AgentConfig> = collective(),
         /// The services that discovery lists and that clients may call with `request`.
         pub services: Vec<ServiceConfig>,
+        /// The links to other gateways.
+        pub links: Vec<LinkConfig>,
         /// The members and rules of the triad.
         pub triad: TriadConfig,
         /// Whether the gateway is strict. If so, clients must create a session before they use it (otherwise 4001), and the
@@ -158,6 +160,10 @@ fn resolve_paths(config: &mut ServerConfig, folder: &Path) {
         all.extend(&mut jwt.jwks_file);
     }
     all.extend(&mut config.audit.path);
+    for link in &mut config.links {
+        let files = [&mut link.cert_file, &mut link.key_file, &mut link.ca_file];
+        all.extend(files.into_iter().flatten());
+    }
     let backends = config
         .agents
         .iter_mut()
@@ -302,6 +308,33 @@ pub struct ServiceConfig {
     pub capabilities: Vec<String>,
     /// The URL of its health check, `http` or `https`.
     pub health_endpoint: Option<String>,
+}
+
+/// A link to another gateway. One side dials, and the other side knows it by its certificate.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LinkConfig {
+    /// Its name. This gateway calls the agents of the other one `AGENT@NAME`.
+    pub name: String,
+    /// The URL of the other gateway, `wss`; `None` if the other gateway dials.
+    pub url: Option<String>,
+    /// The certificate chain with which this gateway dials.
+    pub cert_file: Option<PathBuf>,
+    /// The private key of that certificate.
+    pub key_file: Option<PathBuf>,
+    /// The authorities of the other gateway's certificate; `None` means those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// The name in `auth.certificates` of the gateway that dials.
+    pub certificate: Option<String>,
+    /// The agents of the other gateway that this one lists and sends to. `*` ends a beginning of names.
+    #[serde(default)]
+    pub agents: Vec<String>,
+    /// The agents of this gateway that the other one may list and send to.
+    #[serde(default)]
+    pub export: Vec<String>,
+    /// Whether broadcasts pass, in both directions.
+    #[serde(default)]
+    pub broadcasts: bool,
 }
 
 // `Debug` omits the URLs, because path and query may contain a key.

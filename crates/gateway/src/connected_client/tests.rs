@@ -13,6 +13,7 @@ fn request(correlation: &str, message: &str, deadline: Instant) -> PendingReques
         agent: "alpha".into(),
         session: None,
         reply_required: true,
+        unconfirmed: None,
         outbox_number: None,
         deadline,
     }

@@ -38,14 +38,18 @@ impl GatewayState {
         let is_operator = self.authorize(client, envelope.from(), operation).is_ok();
         let agents: Vec<Value> = listed
             .iter()
+            .filter(|agent| client.may_see(&agent.name))
             .map(|agent| {
                 let mut entry = json!({
                     "name": &*agent.name,
                     "role": &*agent.role,
                     "status": agent.status.as_str(),
-                    // A relative path, so that clients do not learn the gateway's directory.
-                    "workspace": format!("agents/{}", agent.name),
                 });
+                match agent.name.rsplit_once('@') {
+                    Some((_, link)) => entry["link"] = link.into(),
+                    // A relative path, so that clients do not learn the gateway's directory.
+                    None => entry["workspace"] = format!("agents/{}", agent.name).into(),
+                }
                 if let Some(description) = &agent.description {
                     entry["description"] = (**description).into();
                 }
@@ -58,7 +62,19 @@ impl GatewayState {
                 entry
             })
             .collect();
-        let content = json!({"agents": agents, "services": self.services.list()});
+        let mut content = json!({"agents": agents});
+        match client.link() {
+            // The name tells the other gateway that this one knows links.
+            Some(link) => content["link"] = link.config.name.as_str().into(),
+            None => content["services"] = self.services.list().into(),
+        }
+        if let Some(links) = self
+            .links
+            .to_json()
+            .filter(|_| is_operator && client.link().is_none())
+        {
+            content["links"] = links;
+        }
         self.send(client, context.reply(Kind::Discovery, content))
             .await;
         Ok(Outcome::Done)
@@ -91,7 +107,8 @@ impl GatewayState {
             }
             _ => {
                 let listed = self.registry().list();
-                let visible = listed.iter().filter(|agent| {
+                let own = listed.iter().filter(|agent| !agent.name.contains('@'));
+                let visible = own.filter(|agent| {
                     let operation = Operation::Workspace(&agent.name);
                     self.authorize(client, envelope.from(), operation).is_ok()
                 });
@@ -204,8 +221,9 @@ impl GatewayState {
         }
         if channel == Channel::Status {
             // The registry is locked, so later changes follow these statuses.
-            let is_requested =
-                |name: &str| agents.as_ref().is_none_or(|agents| agents.contains(name));
+            let is_requested = |name: &str| {
+                client.may_see(name) && agents.as_ref().is_none_or(|agents| agents.contains(name))
+            };
             for agent in registry
                 .list()
                 .iter()

@@ -1,6 +1,7 @@
 //! Authentication, handshake, ping and disconnect (Heretek A2A §5).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::text::first_chars;
 use serde_json::{Value, json};
@@ -128,7 +129,11 @@ impl GatewayState {
         });
         let mut advertised = Vec::new();
         if let Some(names) = served {
-            for name in &names {
+            let names = match client.link() {
+                Some(link) => self.link_agents(link, &names),
+                None => names,
+            };
+            for name in names.iter().filter(|_| client.link().is_none()) {
                 let is_configured = self.config.agents.iter().any(|agent| *agent.name == **name);
                 let validate = match is_configured {
                     true => agent::validate_agent_name,
@@ -142,7 +147,8 @@ impl GatewayState {
         }
         let available: Vec<Value> = {
             let listed = self.registry().list();
-            listed.iter().map(|agent| (*agent.name).into()).collect()
+            let visible = listed.iter().filter(|agent| client.may_see(&agent.name));
+            visible.map(|agent| (*agent.name).into()).collect()
         };
         let content = json!({
             "action": "acknowledge",
@@ -168,14 +174,31 @@ impl GatewayState {
             .authorize(identity, None, Operation::Serve(name))?)
     }
 
-    /// Replies to a ping.
+    /// Replies to a ping, as soon as the other gateways have the client's earlier messages for links.
     pub(super) async fn handle_ping(
-        &self,
-        client: &Client,
+        self: &Arc<Self>,
+        client: &Arc<Client>,
         context: &ReplyContext,
     ) -> Result<Outcome, RequestError> {
-        self.send(client, context.reply(Kind::Pong, json!({})))
-            .await;
+        let pong = context.reply(Kind::Pong, json!({}));
+        let Some((mut confirmed, unconfirmed)) = client.wait_for_links() else {
+            self.send(client, pong).await;
+            return Ok(Outcome::Done);
+        };
+        let permit = Arc::clone(&client.waiting_pings).try_acquire_owned();
+        let permit = permit.map_err(|_| {
+            let message = "too many pings wait for messages to other gateways; send it again later";
+            RequestError::busy(message, Duration::from_secs(1))
+        })?;
+        let (state, client) = (Arc::clone(self), Arc::clone(client));
+        // Other messages of the client must not wait.
+        self.tasks.spawn(async move {
+            tokio::select! {
+                _ = confirmed.recv() => state.send(&client, pong).await,
+                () = state.stopping.cancelled() => {}
+            }
+            drop((permit, unconfirmed));
+        });
         Ok(Outcome::Done)
     }
 

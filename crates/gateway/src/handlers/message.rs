@@ -13,6 +13,7 @@ use crate::audit::Outcome;
 use crate::channels::delivery;
 use crate::connected_client::{Client, InsertError, PendingRequest};
 use crate::frames::{ReplyContext, RequestError};
+use crate::links::{self, CONFIRM};
 use crate::outbox::{EnqueueError, Item};
 use crate::sessions::Entry;
 use crate::state::GatewayState;
@@ -34,7 +35,9 @@ impl GatewayState {
             // A message with the same ids for another agent is a new message.
             let is_reply = envelope.agent().is_none_or(|agent| {
                 let requester = pending.requester.upgrade();
+                // A link does not tell the other gateway the names of clients.
                 *agent == *pending.requester_name
+                    || (agent == GATEWAY && client.link().is_some())
                     || requester.is_some_and(|requester| requester.has_name(agent))
             });
             if is_reply {
@@ -53,15 +56,7 @@ impl GatewayState {
     ) -> Result<Outcome, RequestError> {
         let pending = client.pending.find(&envelope);
         if let Some(pending) = pending {
-            let sent = pending.requester.upgrade().is_some_and(|requester| {
-                let progress = self.stamp_reply(envelope, &pending);
-                requester.outbox.try_send(progress.to_text()).is_ok()
-            });
-            return Ok(if sent {
-                Outcome::Delivered
-            } else {
-                Outcome::Dropped
-            });
+            return Ok(self.deliver_progress(client, envelope, &pending));
         }
         let text = envelope.content_str("status").ok_or_else(|| {
             RequestError::new(
@@ -79,6 +74,9 @@ impl GatewayState {
             Some(one) => names.iter().filter(|name| ***name == *one).collect(),
             None => names.iter().collect(),
         };
+        if agents.is_empty() && client.link().is_some() {
+            return Ok(Outcome::Dropped);
+        }
         if agents.is_empty() {
             return Err(RequestError::new(
                 ErrorCode::PermissionDenied,
@@ -93,6 +91,23 @@ impl GatewayState {
         }
         self.acknowledge(client, context).await;
         Ok(Outcome::Done)
+    }
+
+    /// Sends the requester an intermediate message about its pending request, if its outbox has room.
+    pub(super) fn deliver_progress(
+        &self,
+        client: &Client,
+        envelope: Envelope,
+        pending: &PendingRequest,
+    ) -> Outcome {
+        let sent = pending.requester.upgrade().is_some_and(|requester| {
+            let progress = requester.outgoing(self.stamp_reply(client, envelope, pending));
+            progress.is_ok_and(|progress| requester.outbox.try_send(progress.to_text()).is_ok())
+        });
+        match sent {
+            true => Outcome::Delivered,
+            false => Outcome::Dropped,
+        }
     }
 
     /// Sends `{"result": "ok"}` if the sender requires a response.
@@ -113,8 +128,12 @@ impl GatewayState {
     ) -> Result<Outcome, RequestError> {
         let agent: Arc<str> = envelope.agent().unwrap_or_default().into();
         let from = client.name(envelope.from());
-        self.authorize(client, envelope.from(), Operation::Send(&agent))?;
-        let server = self.registry().recipient(&agent)?;
+        let operation = match envelope.kind() {
+            Kind::Proposal => Operation::Propose,
+            _ => Operation::Send(&agent),
+        };
+        self.authorize(client, envelope.from(), operation)?;
+        let server = self.recipient(client, &agent)?;
         let now = self.now_millis();
         if envelope.is_expired(now) {
             return Err(ttl_expired(&agent));
@@ -123,8 +142,7 @@ impl GatewayState {
             Some(id) => id.into(),
             None => format!("msg-{}", self.env.uuid()).into(),
         };
-        let has_workspace = self.registry().contains(&agent);
-        let session = match has_workspace {
+        let session = match self.has_workspace(&agent) {
             true => Some(self.session(client, &agent, &envelope, context).await?),
             false => envelope.session_id().map(Into::into),
         };
@@ -135,7 +153,13 @@ impl GatewayState {
         if envelope.field("timestamp").is_none() {
             envelope = envelope.with("timestamp", now);
         }
-        let key = match context.requires_response || context.correlation.is_some() {
+        if server.link().is_some() {
+            envelope = links::next_hop(envelope)?;
+        }
+        // The other gateway of a link keeps the correlation ids of its own clients.
+        let may_be_answered = context.correlation.is_some() && client.link().is_none();
+        let is_pending = context.requires_response || may_be_answered || server.link().is_some();
+        let key = match is_pending {
             false => None,
             true => Some(self.register_pending(
                 client,
@@ -151,6 +175,13 @@ impl GatewayState {
             Some(key) => envelope.clone().with_metadata("correlationId", &**key),
             None => envelope.clone(),
         };
+        let confirm = server.link().is_some() && !requires_reply(context);
+        let delivered = match confirm {
+            true => delivered.with_metadata(CONFIRM, true),
+            false => delivered,
+        };
+        let delivered = server.outgoing(delivered);
+        let delivered = delivered.map_err(|error| self.withdraw(&server, key.as_deref(), error))?;
         let item = self.outbox_item(client, &server, &delivered, context, key.as_deref());
         // Reserve first, so that the session does not contain a refused message.
         let room = match server.outbox.reserve(item.cost()) {
@@ -194,7 +225,7 @@ impl GatewayState {
         if self.config.strict {
             return Ok(self.sessions.create(agent, None).await?.into());
         }
-        if context.requires_response {
+        if context.requires_response || client.link().is_some() {
             return Ok(format!("sess-{}", self.env.uuid()).into());
         }
         let connection = client.id().trim_start_matches(CLIENT_ID_PREFIX);
@@ -209,7 +240,7 @@ impl GatewayState {
         envelope: &Envelope,
         session: Option<&str>,
     ) -> Result<(), RequestError> {
-        let Some(session) = session.filter(|_| self.registry().contains(agent)) else {
+        let Some(session) = session.filter(|_| self.has_workspace(agent)) else {
             return Ok(());
         };
         let stored = self.sessions.append_for(
@@ -251,7 +282,9 @@ impl GatewayState {
             message_id: Arc::clone(message),
             agent: Arc::clone(agent),
             session,
-            reply_required: context.requires_response,
+            reply_required: requires_reply(context) || server.link().is_some(),
+            unconfirmed: (server.link().is_some() && !requires_reply(context))
+                .then(|| client.add_unconfirmed()),
             outbox_number: None,
             deadline: self.env.now() + self.timeouts.reply,
         };
@@ -358,13 +391,26 @@ impl GatewayState {
         );
         let remove = || client.pending.remove(ids.0.as_deref(), ids.1.as_deref());
         let is_error = envelope.kind() == Kind::Error;
-        let reply = self.stamp_reply(envelope, pending);
+        let reply = self.stamp_reply(client, envelope, pending);
         let disconnected = || {
             let message = "the requester disconnected; the reply was not delivered";
             RequestError::new(ErrorCode::AgentOffline, message)
         };
         let requester = pending.requester.upgrade();
-        let item = Item::Text(reply.to_text().into());
+        let link = requester.as_ref().and_then(|requester| requester.link());
+        let text = match link.map(|link| link.outgoing(reply.clone())) {
+            None => reply.to_text(),
+            Some(Ok(reply)) => reply.to_text(),
+            Some(Err(error)) => {
+                if let Some(pending) = remove()
+                    && let Some(requester) = self.complete(&pending)
+                {
+                    self.send_failure(&requester, &pending, &error);
+                }
+                return Err(error);
+            }
+        };
+        let item = Item::Text(text.into());
         // Reserve first, so that the session does not contain a refused reply.
         let reserved = requester
             .as_ref()
@@ -410,12 +456,25 @@ impl GatewayState {
     }
 
     /// Sets the ids, the sender and the recipient of a reply to those of its request.
-    fn stamp_reply(&self, envelope: Envelope, pending: &PendingRequest) -> Envelope {
+    fn stamp_reply(
+        &self,
+        client: &Client,
+        envelope: Envelope,
+        pending: &PendingRequest,
+    ) -> Envelope {
+        // Behind a link, the other gateway chose the session, and several members vote.
+        let other = envelope.session_id().filter(|_| client.link().is_some());
+        let session = pending.session.as_deref().or(other).map(str::to_owned);
+        let from = match envelope.kind() {
+            Kind::Vote => envelope.from(),
+            _ => None,
+        };
+        let from = from.unwrap_or(&pending.agent).to_owned();
         let mut reply = envelope
             .with("correlationId", Value::Null)
             .with("agent", &*pending.requester_name)
-            .with("from", &*pending.agent)
-            .with("sessionId", pending.session.as_deref())
+            .with("from", from)
+            .with("sessionId", session)
             .with_metadata("correlationId", &*pending.correlation_id)
             .with_metadata("parentId", &*pending.message_id);
         if reply.id().is_none() {
@@ -441,6 +500,12 @@ impl GatewayState {
         if envelope.id().is_none() {
             envelope = envelope.with("id", format!("msg-{}", self.env.uuid()));
         }
+        let is_new = self
+            .links
+            .is_new_broadcast(envelope.id().unwrap_or_default());
+        if !is_new && client.link().is_some() {
+            return Ok(Outcome::Dropped);
+        }
         if envelope.field("timestamp").is_none() {
             envelope = envelope.with("timestamp", self.now_millis());
         }
@@ -453,7 +518,7 @@ impl GatewayState {
                 .clients()
                 .filter(|other| !Arc::ptr_eq(other, client))
             {
-                if other.identity().is_none() {
+                if other.identity().is_none() || other.link().is_some() {
                     continue;
                 }
                 let reached = match other.outbox.try_send(text.clone()) {
@@ -465,15 +530,22 @@ impl GatewayState {
                     names => reached.extend(names.iter().map(|name| Value::from(&**name))),
                 }
             }
-            let absent = registry.offline_agents().map(Value::from);
-            failed.extend(absent);
+            let absent = registry.offline_agents().filter(|name| !name.contains('@'));
+            failed.extend(absent.map(Value::from));
         }
-        let outcome = if delivered.is_empty() {
+        let forwarded = self.broadcast_to_links(client, &envelope);
+        let outcome = if delivered.is_empty() && forwarded.is_empty() {
             Outcome::Dropped
         } else {
             Outcome::Delivered
         };
-        let content = json!({"result": {"delivered": delivered, "failed": failed}});
+        if client.link().is_some() {
+            return Ok(outcome);
+        }
+        let mut content = json!({"result": {"delivered": delivered, "failed": failed}});
+        if !forwarded.is_empty() {
+            content["result"]["forwarded"] = forwarded.into();
+        }
         self.send(
             client,
             context.reply(Kind::Response, content).with("from", GATEWAY),
@@ -481,6 +553,11 @@ impl GatewayState {
         .await;
         Ok(outcome)
     }
+}
+
+/// Returns whether the sender of a message receives an answer or an error in any case.
+fn requires_reply(context: &ReplyContext) -> bool {
+    context.requires_response || context.kind == Kind::Proposal
 }
 
 fn ttl_expired(agent: &str) -> RequestError {

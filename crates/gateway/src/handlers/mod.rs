@@ -2,6 +2,7 @@
 
 mod discovery;
 mod handshake;
+mod links;
 mod message;
 mod services;
 mod votes;
@@ -35,7 +36,8 @@ const MAX_SCANNED_BYTES: usize = 64 * 1024;
 pub(super) struct FrameHandler {
     pub(super) state: Arc<GatewayState>,
     pub(super) client: Arc<Client>,
-    /// `None` for an agent in the gateway's own process, because every message of a client can make it send messages.
+    /// `None` for an agent in the gateway's own process, because every message of a client can make it send messages. The
+    /// gateway reads the messages of a link no faster than this, and refuses none of them.
     rate: Option<RateLimit>,
     /// The number of consecutive frames above the rate limit.
     over_rate: u64,
@@ -47,7 +49,7 @@ impl FrameHandler {
     pub(super) fn new(state: Arc<GatewayState>, client: Arc<Client>) -> Self {
         let limits = &state.config.limits;
         let is_local = client.identity().is_some_and(|known| known.is_local);
-        let rate = (!is_local)
+        let rate = (!is_local || client.link().is_some())
             .then(|| RateLimit::new(limits.messages_per_second, limits.burst, state.env.now()));
         Self {
             state,
@@ -61,8 +63,11 @@ impl FrameHandler {
 
     /// Handles a text frame. Returns a close frame if the gateway must close the connection.
     pub(super) async fn handle_text(&mut self, text: &str) -> Option<Close> {
-        if let Err(wait) = self.acquire_rate() {
-            return self.refuse_over_rate(text, wait).await;
+        while let Err(wait) = self.acquire_rate() {
+            if self.client.link().is_none() {
+                return self.refuse_over_rate(text, wait).await;
+            }
+            tokio::time::sleep(wait).await;
         }
         self.over_rate = 0;
         match Envelope::parse(text) {
@@ -158,6 +163,10 @@ impl FrameHandler {
 
     async fn handle_envelope(&mut self, envelope: Envelope) -> Option<Close> {
         let (state, client) = (Arc::clone(&self.state), Arc::clone(&self.client));
+        let envelope = match client.link() {
+            Some(link) => link.incoming(envelope),
+            None => envelope,
+        };
         let context = ReplyContext::new(&envelope);
         let from = envelope.from().map(str::to_owned);
         if envelope.kind() == Kind::Auth {
@@ -215,6 +224,12 @@ impl FrameHandler {
         let (state, client) = (&self.state, &self.client);
         let envelope = state.with_recipient(client, envelope);
         validate(&envelope)?;
+        if let Some(link) = client.link() {
+            links::check(link, &envelope)?;
+            if matches!(context.kind, Kind::Pong | Kind::Vote | Kind::Decision) {
+                return state.handle_link_answer(client, envelope, context).await;
+            }
+        }
         if let Some(from) = envelope.from().filter(|from| !client.has_name(from))
             && state.config.strict
         {
@@ -234,7 +249,7 @@ impl FrameHandler {
             }
             Kind::Ping => state.handle_ping(client, context).await,
             Kind::Pong | Kind::Disconnect => Ok(Outcome::Done),
-            Kind::Proposal => state.handle_proposal(client, envelope).await,
+            Kind::Proposal => state.handle_proposal(client, envelope, context).await,
             Kind::Vote => state.handle_vote(client, envelope, context).await,
             Kind::Request => state.handle_request(client, envelope, context).await,
             Kind::Broadcast => state.handle_broadcast(client, envelope, context).await,

@@ -10,6 +10,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, MAJORITY, Vote, VoteRejection};
 
 use crate::access::Operation;
+use crate::agent::TRIAD;
 use crate::audit::Outcome;
 use crate::channels::{Channel, GatewayEvent};
 use crate::connected_client::Client;
@@ -30,8 +31,15 @@ impl GatewayState {
         self: &Arc<Self>,
         client: &Arc<Client>,
         envelope: Envelope,
+        context: &ReplyContext,
     ) -> Result<Outcome, RequestError> {
+        if envelope.agent().is_some_and(|agent| agent.contains('@')) {
+            return self.forward(client, envelope, context).await;
+        }
         self.authorize(client, envelope.from(), Operation::Propose)?;
+        if !client.may_see(TRIAD) {
+            return Err(RequestError::unknown_agent(TRIAD));
+        }
         let now = self.now_millis();
         if envelope.is_expired(now) {
             let message = "the proposal is older than its `ttl`; the gateway ignored it";

@@ -74,6 +74,12 @@ function runText(run) {
   return parts.join(", ");
 }
 
+// The state of a link to another gateway, since when, and its last error.
+function linkText(link) {
+  const since = link.since ? " since " + new Date(link.since).toLocaleString() : "";
+  return "link " + link.name + ": " + link.status + since + (link.lastError ? ", last error: " + link.lastError : "");
+}
+
 function drawAgents() {
   const isAway = (name) => (agents.get(name).status || "offline") === "offline";
   const names = [...agents.keys()].sort((a, b) => isAway(a) - isAway(b) || (a < b ? -1 : 1));
@@ -205,6 +211,7 @@ function onMessage(message) {
     case "discovery":
       for (const agent of content.agents || []) agents.set(agent.name, { ...agents.get(agent.name), ...agent });
       drawAgents();
+      byId("links").textContent = (content.links || []).map(linkText).join("; ");
       break;
     case "workspace":
       for (const { agent, sessions } of content.workspaces || []) agents.set(agent, { ...agents.get(agent), sessions });

@@ -1,0 +1,104 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+fn link(agents: &[&str], export: &[&str]) -> Link {
+    let config =
+        json!({"name": "berlin", "certificate": "berlin", "agents": agents, "export": export});
+    Link::new(serde_json::from_value(config).unwrap()).unwrap()
+}
+
+#[test]
+fn h_51_patterns_match_part_by_part() {
+    for (pattern, name, expected) in [
+        ("*", "coder", true),
+        ("*", "coder@paris", false),
+        ("*@paris", "coder@paris", true),
+        ("*@paris", "coder@rome", false),
+        ("team-*", "team-a", true),
+        ("team-*", "coder", false),
+        ("coder", "coder", true),
+        ("*", "triad", false),
+        ("*@paris", "triad@paris", false),
+        ("triad", "triad", true),
+    ] {
+        assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+    }
+}
+
+#[test]
+fn h_51_hostile_names_are_not_listed() {
+    let link = link(&["*", "*@*", "*@*@*"], &[]);
+    assert!(link.lists("coder") && link.lists("coder@paris"));
+    let long = "x".repeat(10 << 10);
+    for name in [
+        "",
+        "@",
+        "a@",
+        "@a",
+        "a b",
+        "a\u{1b}[2J",
+        "a\nb",
+        "../a",
+        &long,
+        "gateway",
+        "triad",
+        "client-1",
+        "SYSTEM",
+        "a@..",
+        "a@b c",
+        "a@b@c@d",
+    ] {
+        assert!(!link.lists(name), "{name:?}");
+    }
+    let long_path = format!("{}@{}", "a".repeat(64), "b".repeat(64));
+    assert!(!link.lists(&long_path), "longer than a name in an envelope");
+}
+
+#[test]
+fn h_53_agent_behind_the_link_never_goes_back() {
+    let link = link(&[], &["*", "*@*", "client-*"]);
+    assert!(link.exports("coder") && link.exports("coder@paris"));
+    for name in ["coder@berlin", "coder@paris@berlin", "client-1", "triad"] {
+        assert!(!link.exports(name), "{name}");
+    }
+}
+
+#[test]
+fn h_53_message_passes_four_links() {
+    let mut envelope = Envelope::new(Kind::Message, json!({}));
+    for hops in 1..=MAX_HOPS {
+        envelope = next_hop(envelope).unwrap();
+        assert_eq!(envelope.metadata("hops"), Some(&json!(hops)));
+    }
+    let error = next_hop(envelope.clone()).unwrap_err();
+    assert_eq!(error.code, ErrorCode::InvalidContent);
+    for hops in [json!("1"), json!(-1), json!(1.5)] {
+        let forged = envelope.clone().with_metadata("hops", hops);
+        assert!(next_hop(forged).is_err());
+    }
+}
+
+#[test]
+fn h_52_names_are_those_of_the_receiver() {
+    let link = link(&["*"], &["steward"]);
+    let message = |from: &str| {
+        Envelope::new(Kind::Message, json!({}))
+            .with("from", from)
+            .with("agent", "coder@berlin")
+    };
+    let sent = link.outgoing(message("steward")).unwrap();
+    assert_eq!(
+        (sent.from(), sent.agent()),
+        (Some("steward"), Some("coder"))
+    );
+    let hidden = link.outgoing(message("empath")).unwrap();
+    assert_eq!(hidden.from(), Some("gateway"));
+    let received = link.incoming(Envelope::new(Kind::Message, json!({})).with("from", "coder"));
+    assert_eq!(received.from(), Some("coder@berlin"));
+    let large = message("steward").with_content("text", "x".repeat(MAX_FRAME_BYTES - 100));
+    assert_eq!(
+        link.outgoing(large).unwrap_err().code,
+        ErrorCode::InvalidContent
+    );
+}
