@@ -2,6 +2,7 @@
 
 mod backends;
 mod commands;
+mod encryption;
 mod load;
 #[cfg(feature = "real")]
 mod page;

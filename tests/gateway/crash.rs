@@ -268,6 +268,7 @@ fn stored_ids(state: &Path, agent: &str) -> Vec<String> {
         ..ServerConfig::default()
     };
     let sessions = Sessions::read_only(&config, Arc::new(SystemEnvironment), Arc::new(Silent));
+    let sessions = sessions.unwrap();
     let listed = sessions.list(agent, true, usize::MAX).unwrap();
     let mut lines = Vec::new();
     for session in listed {

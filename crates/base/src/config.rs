@@ -170,6 +170,27 @@ pub enum Secret {
     },
 }
 
+impl Secret {
+    /// Returns the value. `variable` returns the value of an environment variable.
+    ///
+    /// # Errors
+    /// The variable of a reference is not set; a sentence without a full stop.
+    pub fn resolve(
+        &self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<SecretString, String> {
+        match self {
+            Self::Known(known) | Self::Resolved(known) => Ok(known.clone()),
+            Self::Unresolved { id, .. } => variable(id)
+                .filter(|value| !value.is_empty())
+                .map(SecretString::from)
+                .ok_or_else(|| {
+                    format!("the environment variable `{id}` is not set; put the secret there")
+                }),
+        }
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -104,6 +104,21 @@ pub fn check_private_dir(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks that a file is a regular one that only its owner can read, as a file with a key must be.
+///
+/// # Errors
+/// It is not; a sentence about the file.
+pub fn check_private_file(metadata: &fs::Metadata) -> io::Result<()> {
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::mode(metadata) & 0o077 != 0 {
+        return Err(io::Error::other("others may read it; set its mode to 600"));
+    }
+    Ok(())
+}
+
 /// Creates a directory like [`create_private_dir`], and syncs its two parents if it was missing.
 ///
 /// # Errors

@@ -82,6 +82,9 @@ pub fn validate(path: &Path) -> Result<config::ServerConfig, ConfigError> {
     let config = config::ServerConfig::read(path)?;
     access::Keyring::load(&config)?;
     links::Links::load(&config)?;
+    if let Some(encryption) = &config.sessions.encryption {
+        sessions::EncryptionKeys::load(encryption, |name| std::env::var(name).ok())?;
+    }
     if let Some(files) = &config.tls {
         server::tls_acceptor(files)?;
     }

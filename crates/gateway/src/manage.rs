@@ -219,7 +219,7 @@ impl Write for LimitedWriter<'_> {
 
 fn summary_json(summary: &Summary) -> Value {
     let time = |at: SystemTime| humantime::format_rfc3339_millis(at).to_string();
-    json!({
+    let mut json = json!({
         "agent": summary.agent,
         "sessionId": summary.session_id,
         "state": summary.state.as_str(),
@@ -227,5 +227,9 @@ fn summary_json(summary: &Summary) -> Value {
         "created": time(summary.created),
         "updated": time(summary.updated),
         "committed": summary.committed.map(time),
-    })
+    });
+    if let Some(id) = summary.missing_key {
+        json["missingKey"] = id.to_string().into();
+    }
+    json
 }

@@ -70,10 +70,19 @@ pub enum StartError {
     },
     /// The session store cannot be opened.
     #[error(transparent)]
-    Sessions(#[from] SessionError),
+    Sessions(SessionError),
     /// The HTTP client cannot be created.
     #[error(transparent)]
     Net(#[from] NetError),
+}
+
+impl From<SessionError> for StartError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Keys(error) => Self::Config(error),
+            error => Self::Sessions(error),
+        }
+    }
 }
 
 impl Server {

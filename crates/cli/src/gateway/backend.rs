@@ -339,17 +339,9 @@ fn openclaw(config: &OpenClawConfig) -> Result<String, Failure> {
 
 /// Reads the value of a secret.
 fn secret(secret: &Secret) -> Result<SecretString, Failure> {
-    match secret {
-        Secret::Known(known) | Secret::Resolved(known) => Ok(known.clone()),
-        Secret::Unresolved { id, .. } => {
-            match env::var(id).ok().filter(|value| !value.is_empty()) {
-                Some(value) => Ok(value.into()),
-                None => Err(Failure::usage(format!(
-                    "the environment variable `{id}` is not set; put the secret there"
-                ))),
-            }
-        }
-    }
+    secret
+        .resolve(|id| env::var(id).ok())
+        .map_err(Failure::usage)
 }
 
 #[cfg(test)]

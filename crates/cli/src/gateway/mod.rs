@@ -216,6 +216,7 @@ async fn run_reference_gateway(
             LogFormat::Json => Some(output::install_log(LogFormat::Json, verbose, spans)),
         })?;
     let configured = config.agents.clone();
+    let key_variables = config.sessions.key_variables().map(str::to_owned).collect();
     let shutdown = exit::on_signal()?;
     let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::clone(&log)).await;
     let server = server.map_err(|error| Failure {
@@ -225,7 +226,7 @@ async fn run_reference_gateway(
         },
         message: format!("cannot start the gateway: {error}{}", start_hint(&error)),
     })?;
-    let agents = supervisor(&server, &configured, log)?;
+    let agents = supervisor(&server, &configured, key_variables, log)?;
     listening(server.url().trim_end_matches('/'), &what, args.json, lines);
     let (supervisor, _opened) = agents;
     tokio::join!(server.run(shutdown.clone()), supervisor.run(shutdown));
@@ -237,13 +238,15 @@ async fn run_reference_gateway(
     Ok(Exit::Ok)
 }
 
-/// Opens the backends of the agents that the gateway runs itself.
+/// Opens the backends of the agents that the gateway runs itself. Commands do not inherit the variables in `hidden`, nor those
+/// of other backends.
 ///
 /// # Errors
 /// A backend is unusable; the message names the agent.
 fn supervisor(
     server: &Server,
     agents: &[AgentConfig],
+    mut hidden: Vec<String>,
     log: Arc<dyn Log>,
 ) -> Result<(Supervisor, Vec<OpenedBackend>), Failure> {
     let with_backend = || {
@@ -251,9 +254,7 @@ fn supervisor(
             .iter()
             .filter_map(|agent| Some((agent.name.clone(), agent.backend.clone()?)))
     };
-    let hidden: Vec<String> = with_backend()
-        .flat_map(|(_, config)| backend::secret_variables(&config))
-        .collect();
+    hidden.extend(with_backend().flat_map(|(_, config)| backend::secret_variables(&config)));
     let mut supervisor = Supervisor::new(log);
     supervisor.add_links(server);
     let mut all = Vec::new();

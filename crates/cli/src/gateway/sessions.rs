@@ -8,14 +8,14 @@ use clap::{Subcommand, ValueEnum};
 use collective::Kind;
 use gateway_server::{
     manage::{ManageError, Operation, manage},
-    sessions::{SessionError, Sessions},
+    sessions::{Form, SessionError, Sessions},
 };
 use serde_json::{Value, json};
 
-use super::gateway_args::{GatewayArgs, failure};
+use super::gateway_args::{FileArgs, GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
-    output::{LineWriter, note, standard_input},
+    output::{LineWriter, StandardError, note, standard_input},
     text::{self, Table, field},
 };
 
@@ -28,11 +28,12 @@ Examples:
   remote-agent gateway sessions export alpha sess-1 > sess-1.jsonl
   remote-agent gateway sessions export alpha sess-1 --format agent-protocol
   remote-agent gateway sessions import beta sess-1.jsonl
+  remote-agent gateway sessions rekey
 
 Sessions are files in the state directory of the gateway. `list`, `get` and `export` read them, even while a gateway runs. The other commands change them only if no gateway \
-runs; otherwise they send a request to the gateway at --url, which must have the same directory.";
+runs; otherwise they send a request to the gateway at --url, which must have the same directory. `rekey` requires that no gateway runs.";
 
-/// Create, list, get, commit, archive, delete, export and import sessions
+/// Create, list, get, commit, archive, delete, export, import and encrypt sessions
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -46,6 +47,21 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Managed(Managed),
+    /// Encrypt all sessions, also in the archive, with the first key of `sessions.encryption`
+    Rekey {
+        /// Decrypt the sessions instead, before `sessions.encryption` is removed
+        #[arg(long)]
+        plain: bool,
+        #[command(flatten)]
+        files: FileArgs,
+    },
+}
+
+/// What a running gateway does itself.
+#[derive(Debug, Subcommand)]
+enum Managed {
     /// Create a session
     Create {
         /// The agent with the workspace of the session
@@ -114,7 +130,7 @@ struct SessionArgs {
     gateway_args: GatewayArgs,
 }
 
-impl Command {
+impl Managed {
     /// Returns what to do, and its parameters.
     async fn operation(&self) -> Result<(Operation, Value), Failure> {
         let ids = |one: &SessionArgs| json!({"agent": one.agent, "sessionId": one.session});
@@ -178,13 +194,17 @@ impl Command {
 /// # Errors
 /// A sentence with the failed action, the cause and a hint.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    let (operation, with) = args.command.operation().await?;
-    let gateway_args = args.command.gateway_args();
+    let command = match args.command {
+        Command::Managed(command) => command,
+        Command::Rekey { plain, files } => return rekey(plain, &files, args.json),
+    };
+    let (operation, with) = command.operation().await?;
+    let gateway_args = command.gateway_args();
     let mut answer = gateway_args.manage_sessions(operation, with).await?;
-    if let Command::Export {
+    if let Managed::Export {
         format: ExportFormat::AgentProtocol,
         ..
-    } = args.command
+    } = command
     {
         let jsonl = answer["jsonl"].as_str().unwrap_or_default();
         let task = agent_protocol(&field(&answer, "sessionId"), jsonl)?;
@@ -197,6 +217,15 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         if !args.json {
             return Ok(Exit::Ok);
         }
+    }
+    let sessions = answer["sessions"].as_array();
+    let missing = sessions.and_then(|all| all.iter().find(|one| one["missingKey"].is_string()));
+    if let Some(one) = missing {
+        note(format_args!(
+            "the key `{}` of {} is not in `sessions.encryption.keys`; add it, or delete the sessions in the state `no-key` if it is lost",
+            field(one, "missingKey"),
+            field(one, "sessionId")
+        ));
     }
     if operation == Operation::Create {
         let agent = answer["agent"].as_str().unwrap_or_default();
@@ -212,13 +241,56 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
+/// The number of sessions after which `rekey` reports its progress.
+const REKEY_REPORT: u64 = 1000;
+
+/// Rewrites all sessions, and prints the number of rewritten, unchanged and failed ones.
+fn rekey(plain: bool, files: &FileArgs, as_json: bool) -> Result<Exit, Failure> {
+    let config = files.read()?;
+    let failed = |error: SessionError| manage_failure(&error.into());
+    let (env, log) = (SystemEnvironment, StandardError { verbose: false });
+    let sessions = Sessions::open(&config, Arc::new(env), Arc::new(log)).map_err(failed)?;
+    let form = if plain { Form::Plain } else { Form::Encrypted };
+    let (mut rewritten, mut unchanged, mut failures) = (0_u64, 0_u64, 0_u64);
+    let done = sessions.rekey(form, |_, result| {
+        match result {
+            Ok(true) => rewritten += 1,
+            Ok(false) => unchanged += 1,
+            Err(error) => {
+                failures += 1;
+                note(error);
+            }
+        }
+        let seen = rewritten + unchanged + failures;
+        if seen.is_multiple_of(REKEY_REPORT) {
+            note(format_args!("{seen} sessions so far"));
+        }
+    });
+    done.map_err(failed)?;
+    LineWriter::default().write(match as_json {
+        true => {
+            json!({"rewritten": rewritten, "unchanged": unchanged, "failed": failures}).to_string()
+        }
+        false => {
+            let verb = if plain { "decrypted" } else { "encrypted" };
+            let sessions = base::text::counted(rewritten, "session", "sessions");
+            format!("{verb} {sessions}; {unchanged} already were, {failures} failed")
+        }
+    });
+    Ok(if failures == 0 {
+        Exit::Ok
+    } else {
+        Exit::Failed
+    })
+}
+
 impl GatewayArgs {
     async fn manage_sessions(&self, operation: Operation, with: Value) -> Result<Value, Failure> {
         let config = self.files.read()?;
         let folder = config.state_dir.display().to_string();
         let (env, log) = (Arc::new(SystemEnvironment), Arc::new(Silent));
         let sessions = match operation.is_read_only() {
-            true => Ok(Sessions::read_only(&config, env, log)),
+            true => Sessions::read_only(&config, env, log),
             false => Sessions::open(&config, env, log),
         };
         let sessions = match sessions {
@@ -261,6 +333,9 @@ impl GatewayArgs {
 
 fn manage_failure(error: &ManageError) -> Failure {
     let next = match error {
+        ManageError::Sessions(SessionError::Keys(error)) => {
+            return Failure::usage(format!("cannot use the keys of the sessions: {error}"));
+        }
         ManageError::Sessions(SessionError::NotFound(key)) => {
             format!(
                 " with `remote-agent gateway sessions list {}`",

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
-use base::files::{create_private_dir, private_options};
+use base::files::{check_private_file, create_private_dir, private_options};
 use mcp_server::TaskIdKey;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
@@ -24,7 +24,9 @@ pub(super) fn read_or_create(directory: &Path) -> Result<TaskIdKey, Failure> {
     };
     create_private_dir(directory).map_err(failed)?;
     create(&path).map_err(failed)?;
-    check(&path).map_err(failed)?;
+    path.symlink_metadata()
+        .and_then(|metadata| check_private_file(&metadata))
+        .map_err(failed)?;
     let key = fs::read(&path).map_err(failed)?;
     TaskIdKey::new(&key).ok_or_else(|| {
         Failure::new(format!(
@@ -55,19 +57,6 @@ fn create(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Checks that the key is a regular file that only its owner can read.
-fn check(path: &Path) -> io::Result<()> {
-    let metadata = path.symlink_metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    #[cfg(unix)]
-    if std::os::unix::fs::MetadataExt::mode(&metadata) & 0o077 != 0 {
-        return Err(io::Error::other("others may read it; set its mode to 600"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -14,6 +14,13 @@ use egress::address::is_this_machine;
 
 /// Validates values whose parse errors would have no JSON Pointer.
 pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {
+    let keys = value.pointer("/sessions/encryption/keys");
+    let mut keys = keys.and_then(Value::as_array).into_iter().flatten();
+    if let Some(i) = keys.position(|key| key.as_object().is_none_or(|key| key.len() != 1)) {
+        let message = "name exactly one of `keyFile`, `key` and `credential`";
+        let place = format!("/sessions/encryption/keys/{i}");
+        return Err(ConfigError::at(place, message));
+    }
     let Some(listen) = value.get("listen").and_then(Value::as_str) else {
         return Ok(());
     };

@@ -46,6 +46,8 @@ settings! {
         pub fsync_interval_ms: u64 = 100,
         /// The time to live of a session after its last entry, in milliseconds; `None` means unlimited.
         pub session_ttl_ms: Option<u64>,
+        /// How the gateway stores sessions.
+        pub sessions: SessionsConfig,
         /// The agents that the gateway lists even before they connect.
         pub agents: Vec<AgentConfig> = collective(),
         /// The services that discovery lists and that clients may call with `request`.
@@ -72,6 +74,49 @@ settings! {
         /// The audit log.
         pub audit: AuditConfig,
     }
+}
+
+settings! {
+    /// How the gateway stores sessions.
+    #[derive(Debug, Clone, Deserialize)]
+    pub struct SessionsConfig {
+        /// The encryption of session files; `None` means plain text.
+        pub encryption: Option<EncryptionConfig>,
+    }
+}
+
+impl SessionsConfig {
+    /// Returns the names of the environment variables with keys.
+    pub fn key_variables(&self) -> impl Iterator<Item = &str> {
+        let keys = self.encryption.iter().flat_map(|one| &one.keys);
+        keys.filter_map(|key| match key {
+            EncryptionKeyConfig::Key(Secret::Unresolved { id, .. }) => Some(id.as_str()),
+            _ => None,
+        })
+    }
+}
+
+/// The encryption of session files ("Encryption at rest for session data", Heretek A2A §13.3).
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EncryptionConfig {
+    /// The keys. The first one encrypts, all of them decrypt.
+    pub keys: Vec<EncryptionKeyConfig>,
+    /// Whether the gateway refuses sessions that are not encrypted.
+    #[serde(default)]
+    pub refuse_plain: bool,
+}
+
+/// Where a key is: 32 random bytes in base64url.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EncryptionKeyConfig {
+    /// In a file that only its owner can read.
+    KeyFile(PathBuf),
+    /// In the environment, or in the configuration itself.
+    Key(Secret),
+    /// In a credential of systemd with this name.
+    Credential(String),
 }
 
 settings! {
@@ -164,6 +209,14 @@ fn resolve_paths(config: &mut ServerConfig, folder: &Path) {
         let files = [&mut link.cert_file, &mut link.key_file, &mut link.ca_file];
         all.extend(files.into_iter().flatten());
     }
+    let keys = config.sessions.encryption.iter_mut();
+    all.extend(
+        keys.flat_map(|one| &mut one.keys)
+            .filter_map(|key| match key {
+                EncryptionKeyConfig::KeyFile(path) => Some(path),
+                _ => None,
+            }),
+    );
     let backends = config
         .agents
         .iter_mut()

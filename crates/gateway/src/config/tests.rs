@@ -27,6 +27,8 @@ fn full_config() -> Value {
         "fsync": "interval",
         "fsyncIntervalMs": 20,
         "sessionTtlMs": 1000,
+        "sessions": {"encryption": {"refusePlain": true, "keys": [{"keyFile": "key"}, {"key": {"source": "env", "id": "K"}},
+            {"credential": "c"}]}},
         "agents": [{"name": "alpha", "role": "Triad member", "description": "votes",
             "permissions": {"send": ["*"], "vote": true}}],
         "services": [{"serviceId": "weather", "endpoint": "http://127.0.0.1:9/x", "capabilities": ["a"],
@@ -101,6 +103,10 @@ fn every_key_is_read() {
     assert_eq!(config.fsync, Fsync::Interval);
     assert_eq!(config.fsync_interval_ms, 20);
     assert_eq!(config.session_ttl_ms, Some(1000));
+    let variables: Vec<_> = config.sessions.key_variables().collect();
+    assert_eq!(variables, ["K"]);
+    let encryption = config.sessions.encryption.unwrap();
+    assert!(encryption.refuse_plain && encryption.keys.len() == 3);
     assert_eq!(config.agents.len(), 1);
     assert!(config.agents[0].permissions.as_ref().unwrap().vote);
     assert_eq!(config.services[0].capabilities, ["a"]);
@@ -313,4 +319,26 @@ fn state_directory_follows_the_system() {
         Path::new("/h/.local/state").join(end)
     );
     assert_eq!(dir(&[]), Path::new(end));
+}
+
+#[test]
+fn key_of_sessions_has_one_source() {
+    for key in [
+        json!({}),
+        json!({"keyFile": "a", "credential": "b"}),
+        json!({"key": "a", "keyFile": "b"}),
+    ] {
+        let keys = json!([{"keyFile": "k"}, key]);
+        let (place, message) = config_error(with("/sessions/encryption/keys", keys));
+        assert_eq!(place, "/sessions/encryption/keys/1");
+        assert!(message.contains("exactly one of"), "{message}");
+    }
+    for (place, value) in [
+        ("/sessions/encryption/keys", json!([])),
+        ("/sessions/encryption/keys/2/credential", json!("../key")),
+        ("/sessions/encryption/keys/2/credential", json!("..")),
+        ("/sessions/encryption/keys/0/keyFile", json!("")),
+    ] {
+        assert_eq!(config_error(with(place, value)).0, place);
+    }
 }

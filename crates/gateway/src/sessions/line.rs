@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use base::environment::unix_millis;
-use base::validation;
+use base::{named, validation};
 use collective::Envelope;
 
+use super::encryption::{DecodeError, EncryptedLine, EncryptionKeys, Form, KeyId, LineCodec};
 use super::{SessionError, SessionKey};
 
 /// The roles of a message (Heretek A2A §4.2).
@@ -63,16 +64,18 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A change of the session that a line records. Other programs read such a line as an entry of the system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Event {
-    Created,
-    Committed,
-    Imported,
-    /// An event of a later version.
-    #[serde(other)]
-    Unknown,
+named! {
+    /// A change of the session that a line records. Other programs read such a line as an entry of the system.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub(super) enum Event {
+        Created = "created",
+        Committed = "committed",
+        Imported = "imported",
+        /// An event of a later version.
+        #[serde(other)]
+        Unknown = "unknown",
+    }
 }
 
 /// Serializes an entry as a line, with its line end.
@@ -83,21 +86,45 @@ pub(super) fn serialize(entry: &Entry<'_>) -> Vec<u8> {
     line
 }
 
-/// Serializes an event as a line, with its line end.
-pub(super) fn serialize_event(event: Event, session: &str, timestamp: u64) -> Vec<u8> {
-    let text = match event {
-        Event::Created => "session created",
-        Event::Committed => "session committed",
-        Event::Imported | Event::Unknown => "session imported",
-    };
-    serialize(&Entry {
-        timestamp,
-        role: "system".into(),
-        content: Cow::Owned(Value::from(text)),
-        session_id: session.into(),
-        id: "".into(),
-        event: Some(event),
-    })
+impl Event {
+    /// Returns the line of the event.
+    pub(super) fn line(self, session: &str, timestamp: u64) -> NewLine {
+        let text = match self {
+            Self::Created => "session created",
+            Self::Committed => "session committed",
+            Self::Imported | Self::Unknown => "session imported",
+        };
+        NewLine::from(&Entry {
+            timestamp,
+            role: "system".into(),
+            content: Cow::Owned(Value::from(text)),
+            session_id: session.into(),
+            id: "".into(),
+            event: Some(self),
+        })
+    }
+}
+
+/// A plain line to write, with the members that an encrypted one shows.
+pub(super) struct NewLine {
+    /// The recorded change; `None` for an entry.
+    pub(super) event: Option<Event>,
+    pub(super) time: u64,
+    /// The id of the message.
+    pub(super) id: String,
+    /// The plain line with its line end.
+    pub(super) bytes: Vec<u8>,
+}
+
+impl From<&Entry<'_>> for NewLine {
+    fn from(entry: &Entry<'_>) -> Self {
+        Self {
+            event: entry.event,
+            time: entry.timestamp,
+            id: entry.id.clone().into_owned(),
+            bytes: serialize(entry),
+        }
+    }
 }
 
 /// One line of a file.
@@ -113,11 +140,46 @@ pub(super) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Parses a line of a session, or returns `None` for a damaged one.
+    /// Parses a plain line of a session, or returns `None` for a damaged one.
     pub(super) fn parse(&self, session: &str) -> Option<Entry<'static>> {
-        let entry: Entry<'static> = serde_json::from_slice(self.bytes).ok()?;
-        (entry.session_id == session).then_some(entry)
+        parse_entry(self.bytes, session)
     }
+
+    /// Reads what a scan needs of a line, without decrypting it, or returns `None` for a damaged one. `form` is that of the
+    /// lines before it.
+    fn head(&self, session: &str, form: Option<Form>) -> Option<Head> {
+        let encrypted = match form {
+            Some(Form::Plain) => None,
+            _ => EncryptedLine::parse(self.bytes, session),
+        };
+        match (encrypted, form) {
+            (Some((line, key)), _) => Some(Head {
+                event: line.event(),
+                time: line.timestamp,
+                key: Some(key),
+            }),
+            (None, Some(Form::Encrypted)) => None,
+            (None, _) => self.parse(session).map(|entry| Head {
+                event: entry.event,
+                time: entry.timestamp,
+                key: None,
+            }),
+        }
+    }
+}
+
+/// What a scan reads of a line.
+struct Head {
+    event: Option<Event>,
+    time: u64,
+    /// The id of the key; `None` for a plain line.
+    key: Option<KeyId>,
+}
+
+/// Parses an entry of a session.
+pub(super) fn parse_entry(bytes: &[u8], session: &str) -> Option<Entry<'static>> {
+    let entry: Entry<'static> = serde_json::from_slice(bytes).ok()?;
+    (entry.session_id == session).then_some(entry)
 }
 
 /// Reads lines. Holds only one line in memory.
@@ -172,6 +234,26 @@ pub struct Reader {
     pub(super) key: SessionKey,
     pub(super) path: PathBuf,
     pub(super) scanner: Scanner<BufReader<Take<File>>>,
+    pub(super) codec: LineCodec,
+}
+
+impl Reader {
+    /// Returns the next line: its entry, which may be a change of the session, and its plain bytes without line end.
+    #[expect(clippy::type_complexity, reason = "one caller takes the pair apart")]
+    pub(super) fn next_line(
+        &mut self,
+    ) -> Result<Option<(Entry<'static>, Cow<'_, [u8]>)>, SessionError> {
+        let line = self.scanner.next();
+        let line = line.map_err(|error| SessionError::io("read", &self.path, error))?;
+        let Some(line) = line else { return Ok(None) };
+        let decoded = self.codec.decode(&line).map_err(|error| match error {
+            DecodeError::Damaged => {
+                SessionError::Corrupt(self.key.clone(), self.path.clone(), line.number)
+            }
+            DecodeError::MissingKey(id) => SessionError::MissingKey(self.key.clone(), id),
+        });
+        decoded.map(Some)
+    }
 }
 
 impl Iterator for Reader {
@@ -179,17 +261,11 @@ impl Iterator for Reader {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let line = match self.scanner.next() {
-                Ok(line) => line?,
-                Err(error) => return Some(Err(SessionError::io("read", &self.path, error))),
-            };
-            match line.parse(&self.key.session) {
-                Some(entry) if entry.event.is_none() => return Some(Ok(entry)),
-                Some(_) => {}
-                None => {
-                    let (key, path) = (self.key.clone(), self.path.clone());
-                    return Some(Err(SessionError::Corrupt(key, path, line.number)));
-                }
+            match self.next_line() {
+                Ok(Some((entry, _))) if entry.event.is_none() => return Some(Ok(entry)),
+                Ok(Some(_)) => {}
+                Ok(None) => return None,
+                Err(error) => return Some(Err(error)),
             }
         }
     }
@@ -204,17 +280,30 @@ pub(super) struct SessionMeta {
     /// Whether the last line is complete except for its line end.
     pub(super) unended: bool,
     pub(super) exists: bool,
+    pub(super) form: Form,
+    /// The number of lines.
+    pub(super) lines: u64,
     pub(super) entries: u64,
     pub(super) created: u64,
     pub(super) updated: u64,
     pub(super) committed: Option<u64>,
     /// The number of the first damaged line, counted from 1.
     pub(super) damaged: Option<u64>,
+    /// The first key that the gateway does not have.
+    pub(super) missing_key: Option<KeyId>,
+    /// Whether a line is encrypted with another key than the first.
+    pub(super) has_older_key: bool,
 }
 
 impl SessionMeta {
-    /// Scans a session file. Limits timestamps to `now`, so that a wrong clock cannot extend the time to live.
-    pub(super) fn scan(file: &File, session: &str, now: u64) -> io::Result<Self> {
+    /// Scans a session file. Limits timestamps to `now`, so that a wrong clock cannot extend the time to live. Does not decrypt
+    /// lines: whether they are authentic shows when they are read.
+    pub(super) fn scan(
+        file: &File,
+        session: &str,
+        now: u64,
+        keys: Option<&EncryptionKeys>,
+    ) -> io::Result<Self> {
         let file_bytes = file.metadata()?.len();
         let mut meta = Self {
             file_bytes,
@@ -224,18 +313,27 @@ impl SessionMeta {
         let mut scanner = Scanner::new(BufReader::new(file.take(file_bytes)));
         let mut previous_end = 0;
         while let Some(line) = scanner.next()? {
-            let entry = line.parse(session);
-            if !line.ended && entry.is_none() {
+            let head = line.head(session, meta.exists.then_some(meta.form));
+            if !line.ended && head.is_none() {
                 meta.line_bytes = previous_end;
                 break;
             }
             previous_end = line.end;
             meta.unended = !line.ended;
-            meta.exists = true;
-            match entry {
-                Some(entry) => meta.record(entry.event, entry.timestamp.min(now)),
+            match head {
+                Some(head) => {
+                    if let Some(key) = head.key {
+                        meta.form = Form::Encrypted;
+                        meta.has_older_key |= !keys.is_some_and(|keys| keys.is_first(key));
+                        if !keys.is_some_and(|keys| keys.contains(key)) {
+                            meta.missing_key.get_or_insert(key);
+                        }
+                    }
+                    meta.record(head.event, head.time.min(now));
+                }
                 None => drop(meta.damaged.get_or_insert(line.number)),
             }
+            meta.exists = true;
         }
         Ok(meta)
     }
@@ -245,6 +343,7 @@ impl SessionMeta {
             self.created = time;
         }
         self.exists = true;
+        self.lines += 1;
         self.updated = self.updated.max(time);
         match event {
             None => self.entries += 1,

@@ -6,12 +6,16 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::line::{Event, Reader, Scanner};
+use super::encryption::KeyId;
+use super::line::{Event, NewLine, Reader, Scanner, SessionMeta};
+use super::rekey::draft_path;
 use super::store::for_each_name;
 use super::{
     ACTIVE, ARCHIVE, EXTENSION, Entry, SessionError, SessionKey, Sessions, file_stem,
     is_agent_name, line,
 };
+use serde::Deserialize;
+
 use base::files;
 use base::json::{self, Limits};
 use base::named;
@@ -33,6 +37,8 @@ pub struct Summary {
     pub updated: SystemTime,
     /// The time of the last commit.
     pub committed: Option<SystemTime>,
+    /// The first key of the session that the gateway does not have.
+    pub missing_key: Option<KeyId>,
 }
 
 named! {
@@ -47,6 +53,8 @@ named! {
         Archived = "archived",
         /// The session's file is damaged.
         Corrupt = "corrupt",
+        /// The session is encrypted with a key that the gateway does not have.
+        NoKey = "no-key",
     }
 }
 
@@ -96,6 +104,7 @@ impl Sessions {
             let meta = store.meta(&key.path(&store.root, folder), &key.session)?;
             let state = match meta.damaged {
                 Some(_) => State::Corrupt,
+                None if meta.missing_key.is_some() => State::NoKey,
                 None if folder == ARCHIVE => State::Archived,
                 None if store.is_expired(&meta) => State::Expired,
                 None => State::Active,
@@ -109,6 +118,7 @@ impl Sessions {
                 created: time(meta.created),
                 updated: time(meta.updated),
                 committed: meta.committed.map(time),
+                missing_key: meta.missing_key,
             }));
         }
         all.sort_by(|a, b| (a.created, &a.session_id).cmp(&(b.created, &b.session_id)));
@@ -116,7 +126,7 @@ impl Sessions {
     }
 
     /// Returns the sessions in a directory: the first `limit` in order of the file names.
-    fn keys(
+    pub(super) fn keys(
         &self,
         agent: &str,
         folder: &str,
@@ -163,25 +173,51 @@ impl Sessions {
     }
 
     fn read(&self, key: &SessionKey, folder: &str) -> Result<Reader, SessionError> {
+        let meta = self
+            .0
+            .store
+            .meta(&key.path(&self.0.store.root, folder), &key.session)?;
+        self.0.store.check_form(key, &meta)?;
+        self.reader(key, folder, &meta)
+    }
+
+    /// Opens a session file with this metadata.
+    pub(super) fn reader(
+        &self,
+        key: &SessionKey,
+        folder: &str,
+        meta: &SessionMeta,
+    ) -> Result<Reader, SessionError> {
         let store = &self.0.store;
         let path = key.path(&store.root, folder);
         let file = File::open(&path).map_err(|e| SessionError::io("open", &path, e))?;
-        let bytes = store.meta(&path, &key.session)?.line_bytes;
-        let (key, scanner) = (key.clone(), Scanner::new(BufReader::new(file.take(bytes))));
-        Ok(Reader { key, path, scanner })
+        let scanner = Scanner::new(BufReader::new(file.take(meta.line_bytes)));
+        let (key, codec) = (key.clone(), store.codec(key, meta.form, 0));
+        Ok(Reader {
+            key,
+            path,
+            scanner,
+            codec,
+        })
     }
 
     /// Archives the sessions whose last entry is at least this old, and returns their ids. Further operations on them fail
     /// with 4002. Does not archive damaged sessions.
     ///
     /// # Errors
-    /// 3004 if a file cannot be renamed.
+    /// 3004 if a file cannot be renamed, or if the key of a session is missing, whatever its age; no session is archived then.
     pub fn archive(&self, agent: &str, older: Duration) -> Result<Vec<String>, SessionError> {
         self.writable()?;
         let store = &self.0.store;
         store.check_agent(agent)?;
-        let mut archived = Vec::new();
-        for key in self.keys(agent, ACTIVE, usize::MAX)? {
+        let (keys, mut archived) = (self.keys(agent, ACTIVE, usize::MAX)?, Vec::new());
+        for key in &keys {
+            let meta = store.meta(&store.path(key), &key.session)?;
+            if let Some(id) = meta.missing_key {
+                return Err(SessionError::MissingKey(key.clone(), id));
+            }
+        }
+        for key in keys {
             let _files = store.files.lock();
             let (from, to) = (store.path(&key), store.archive_path(&key));
             let meta = store.meta(&from, &key.session)?;
@@ -209,8 +245,12 @@ impl Sessions {
             store.forget(path);
             files::remove_durably(path).map_err(|e| SessionError::io("delete", path, e))
         };
-        let active = remove(&store.path(&key))?;
-        let archived = remove(&store.archive_path(&key))?;
+        let (path, archive_path) = (store.path(&key), store.archive_path(&key));
+        for path in [&path, &archive_path] {
+            remove(&draft_path(path))?;
+        }
+        let active = remove(&path)?;
+        let archived = remove(&archive_path)?;
         store.add_to_count(agent, -isize::from(active));
         match active || archived {
             true => Ok(()),
@@ -285,7 +325,12 @@ impl Sessions {
         let store = &self.0.store;
         let failed = |error| SessionError::io("write", draft, error);
         let (mut source, mut target) = (None, session_id.map(str::to_owned));
-        let mut entries = 0;
+        let (mut entries, mut codec) = (0, None);
+        // A draft is encrypted, too.
+        let new_codec = |target: &str| {
+            let key = self.key(agent, target)?;
+            Ok::<_, SessionError>(store.codec(&key, store.form(&SessionMeta::default()), 0))
+        };
         let mut lines = Scanner::new(from);
         loop {
             let line = lines.next();
@@ -302,18 +347,25 @@ impl Sessions {
             let target = target.get_or_insert_with(|| entry.session_id.clone().into_owned());
             if entry.event.is_none() {
                 entry.session_id = target.clone().into();
-                file.write_all(&line::serialize(&entry)).map_err(failed)?;
+                let codec = match &mut codec {
+                    Some(codec) => codec,
+                    new => new.insert(new_codec(target)?),
+                };
+                let line = NewLine::from(&entry);
+                let encoded = codec.encode(&line).map_err(failed)?;
+                file.write_all(&encoded).map_err(failed)?;
                 entries += 1;
             }
         }
-        let Some(target) = target.filter(|_| entries > 0) else {
+        let (Some(target), Some(mut codec)) = (target, codec) else {
             let problem = "is missing: the import has no entry";
             return Err(SessionError::Import(1, problem));
         };
         let key = self.key(agent, &target)?;
         // The time to live starts with the import.
-        let last = line::serialize_event(Event::Imported, &target, store.now());
-        file.write_all(&last).map_err(failed)?;
+        let last = Event::Imported.line(&target, store.now());
+        let encoded = codec.encode(&last).map_err(failed)?;
+        file.write_all(&encoded).map_err(failed)?;
         file.flush().map_err(failed)?;
         let _files = store.files.lock();
         let path = store.path(&key);
@@ -326,6 +378,13 @@ impl Sessions {
     }
 }
 
+/// The member of a line that names its session.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NamedSession {
+    session_id: String,
+}
+
 /// Returns the id of the session in the file `path`, whose name is `stem`.
 fn read_session_id(path: &Path, stem: &str) -> io::Result<Option<String>> {
     if file_stem(stem) == stem {
@@ -333,9 +392,10 @@ fn read_session_id(path: &Path, stem: &str) -> io::Result<Option<String>> {
     }
     let mut scanner = Scanner::new(BufReader::new(File::open(path)?));
     while let Some(line) = scanner.next()? {
-        let entry: Option<Entry<'static>> = serde_json::from_slice(line.bytes).ok();
-        if let Some(entry) = entry.filter(|entry| file_stem(&entry.session_id) == stem) {
-            return Ok(Some(entry.session_id.into_owned()));
+        // Encrypted lines have this member, too.
+        let named: Option<NamedSession> = serde_json::from_slice(line.bytes).ok();
+        if let Some(named) = named.filter(|named| file_stem(&named.session_id) == stem) {
+            return Ok(Some(named.session_id));
         }
     }
     Ok(None)

@@ -2,10 +2,12 @@
 //!
 //! Below the state directory, `agents/NAME/sessions/FILE.jsonl` contains the entries of one session, one per line, in the
 //! format of Heretek A2A §7.2. A written line never changes. Archiving moves the file to `agents/NAME/archive/`; deleting
-//! removes it. A crash loses at most an incomplete line at the end of a file.
+//! removes it. A crash loses at most an incomplete line at the end of a file. With `sessions.encryption`, each line is encrypted.
 
+mod encryption;
 mod line;
 mod manage;
+mod rekey;
 mod store;
 mod writer;
 
@@ -16,17 +18,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, fs, io};
 
-use line::Event;
+use line::{Event, NewLine};
 use ring::digest::{SHA256, digest};
 use store::Store;
 
 use crate::config::ServerConfig;
+use base::config::ConfigError;
 use base::environment::Environment;
 use base::files::{self, LockedFile};
 use base::log::Log;
 use base::text::{first_chars, hex};
 use collective::ErrorCode;
 
+pub use encryption::{EncryptionKeys, Form, KeyId};
 pub use line::{Entry, Reader};
 pub use manage::{State, Summary};
 
@@ -59,21 +63,28 @@ impl Sessions {
     /// Opens the sessions for writing and locks out other processes. Blocks.
     ///
     /// # Errors
-    /// 4003 if another process holds the lock.
+    /// 4003 if another process holds the lock, 3004 if a key cannot be used.
     pub fn open(
         config: &ServerConfig,
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Result<Self, SessionError> {
+        let store = Arc::new(Store::new(config, env, log)?);
         let lock = Some(ProcessLock::acquire(&config.state_dir.join(AGENTS))?);
-        let store = Arc::new(Store::new(config, env, log));
         Ok(Self(Arc::new(Inner { store, lock })))
     }
 
     /// Opens the sessions for reading. Another process may write at the same time.
-    pub fn read_only(config: &ServerConfig, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
-        let store = Arc::new(Store::new(config, env, log));
-        Self(Arc::new(Inner { store, lock: None }))
+    ///
+    /// # Errors
+    /// 3004 if a key cannot be used.
+    pub fn read_only(
+        config: &ServerConfig,
+        env: Arc<dyn Environment>,
+        log: Arc<dyn Log>,
+    ) -> Result<Self, SessionError> {
+        let store = Arc::new(Store::new(config, env, log)?);
+        Ok(Self(Arc::new(Inner { store, lock: None })))
     }
 
     /// Appends an entry. Entries are appended in the order of the calls, even if the caller drops the future.
@@ -99,9 +110,7 @@ impl Sessions {
         agent: &str,
         entry: &Entry<'_>,
     ) -> impl Future<Output = Result<(), SessionError>> + Send + use<> {
-        let line = line::serialize(entry);
-        let session = &entry.session_id;
-        self.write(identity, agent, session, None, entry.timestamp, line)
+        self.write(identity, agent, &entry.session_id, entry.into())
     }
 
     /// Creates a session with the id `session_id` or a new id, and returns the id.
@@ -133,9 +142,8 @@ impl Sessions {
         session: &str,
         event: Event,
     ) -> impl Future<Output = Result<(), SessionError>> + Send + use<> {
-        let now = self.0.store.now();
-        let line = line::serialize_event(event, session, now);
-        self.write(&Arc::default(), agent, session, Some(event), now, line)
+        let line = event.line(session, self.0.store.now());
+        self.write(&Arc::default(), agent, session, line)
     }
 
     fn write(
@@ -143,12 +151,10 @@ impl Sessions {
         identity: &Arc<str>,
         agent: &str,
         session: &str,
-        event: Option<Event>,
-        time: u64,
-        line: Vec<u8>,
+        line: NewLine,
     ) -> impl Future<Output = Result<(), SessionError>> + Send + use<> {
         let key = self.writable().and_then(|()| self.key(agent, session));
-        let reply = key.and_then(|key| self.0.store.enqueue(identity, key, event, time, line));
+        let reply = key.and_then(|key| self.0.store.enqueue(identity, key, line));
         async move {
             reply?.await.unwrap_or_else(|_| {
                 let error = io::Error::other("the gateway is shutting down");
@@ -211,6 +217,22 @@ pub enum SessionError {
     /// 4004: a line of the session's file, counted from 1, is damaged.
     #[error("cannot read the {0}: line {2} of `{path}` is damaged; repair the line, or delete the session", path = .1.display())]
     Corrupt(SessionKey, PathBuf, u64),
+    /// 3004: the session is encrypted with a key that the gateway does not have.
+    #[error(
+        "cannot read the {0}: it is encrypted with the key `{1}`, which is not in `sessions.encryption.keys`; add the key, or delete the session if the key is lost"
+    )]
+    MissingKey(SessionKey, KeyId),
+    /// 3004: the session is not encrypted, which the configuration refuses.
+    #[error(
+        "cannot read the {0}: it is not encrypted, and `sessions.encryption.refusePlain` is set; encrypt it with `remote-agent gateway sessions rekey`, or delete it"
+    )]
+    Plain(SessionKey),
+    /// 3004: there is no key to encrypt sessions.
+    #[error("cannot encrypt sessions without a key; set `sessions.encryption.keys`")]
+    NoKeys,
+    /// 3004: a key of the configuration cannot be used.
+    #[error(transparent)]
+    Keys(#[from] ConfigError),
     /// 2005: the session exists, possibly in the archive.
     #[error("the {0} already exists; choose another id")]
     Exists(SessionKey),
@@ -252,7 +274,9 @@ impl SessionError {
             }
             Self::AgentName(_) => ErrorCode::AgentNotFound,
             Self::Busy | Self::Quota(_) => ErrorCode::AgentBusy,
-            Self::Io(..) => ErrorCode::AgentError,
+            Self::Io(..) | Self::MissingKey(..) | Self::Plain(_) | Self::NoKeys | Self::Keys(_) => {
+                ErrorCode::AgentError
+            }
         }
     }
 
@@ -267,6 +291,14 @@ impl SessionError {
             ),
             Self::Io(action, ..) => {
                 format!("the gateway cannot {action} its sessions; ask its operator")
+            }
+            Self::MissingKey(key, _) | Self::Plain(key) => {
+                format!(
+                    "the gateway cannot read the {key}; begin another session, or ask its operator"
+                )
+            }
+            Self::NoKeys | Self::Keys(_) => {
+                "the gateway cannot use its keys; ask its operator".into()
             }
             other => other.to_string(),
         }

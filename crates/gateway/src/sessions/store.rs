@@ -5,6 +5,7 @@ use std::fs::File;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use std::{fs, io};
 
@@ -14,11 +15,13 @@ use tokio::sync::oneshot;
 
 use crate::config::ServerConfig;
 use crate::shares::share;
+use base::config::ConfigError;
 use base::environment::Environment;
 use base::files::{self, Fsync, LockedFile};
 use base::log::{Level, Log};
 
-use super::line::{Event, SessionMeta};
+use super::encryption::{EncryptionKeys, Form, LineCodec};
+use super::line::{Event, NewLine, SessionMeta};
 use super::{ACTIVE, AGENTS, ARCHIVE, EXTENSION, SessionError, SessionKey, is_agent_name};
 
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.
@@ -71,11 +74,25 @@ pub(super) struct Store {
     pub(super) unsynced: Mutex<BTreeSet<PathBuf>>,
     /// Held during the syncs, which may take longer than the interval: one thread syncs, at most one waits.
     pub(super) syncing: Mutex<()>,
+    /// The keys of encrypted sessions; `None` without encryption.
+    pub(super) keys: Option<Arc<EncryptionKeys>>,
+    /// Whether sessions that are not encrypted are refused.
+    refuse_plain: bool,
+    /// Whether the log has a warning of a plain session, to which the gateway appends plain lines.
+    pub(super) warned_of_plain: AtomicBool,
 }
 
 impl Store {
-    pub(super) fn new(config: &ServerConfig, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
-        Self {
+    /// # Errors
+    /// A key cannot be used.
+    pub(super) fn new(
+        config: &ServerConfig,
+        env: Arc<dyn Environment>,
+        log: Arc<dyn Log>,
+    ) -> Result<Self, ConfigError> {
+        let encryption = config.sessions.encryption.as_ref();
+        let keys = encryption.map(|one| EncryptionKeys::load(one, |name| std::env::var(name).ok()));
+        Ok(Self {
             root: config.state_dir.join(AGENTS),
             env,
             log,
@@ -93,7 +110,10 @@ impl Store {
             workspaces: Mutex::default(),
             unsynced: Mutex::default(),
             syncing: Mutex::default(),
-        }
+            keys: keys.transpose()?.map(Arc::new),
+            refuse_plain: encryption.is_some_and(|one| one.refuse_plain),
+            warned_of_plain: AtomicBool::new(false),
+        })
     }
 
     /// Returns the time of day, in milliseconds since 1970.
@@ -239,10 +259,40 @@ impl Store {
         if let Some(line) = meta.damaged {
             return Err(SessionError::Corrupt(key.clone(), self.path(key), line));
         }
+        self.check_form(key, meta)?;
         match self.is_expired(meta) {
             true => Err(SessionError::Expired(key.clone())),
             false => Ok(()),
         }
+    }
+
+    /// Checks that the keys of a session are known, and that it is encrypted if it must be.
+    pub(super) fn check_form(
+        &self,
+        key: &SessionKey,
+        meta: &SessionMeta,
+    ) -> Result<(), SessionError> {
+        match meta.missing_key {
+            Some(id) => Err(SessionError::MissingKey(key.clone(), id)),
+            None if self.refuse_plain && meta.exists && meta.form == Form::Plain => {
+                Err(SessionError::Plain(key.clone()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the form of new lines of a session.
+    pub(super) fn form(&self, meta: &SessionMeta) -> Form {
+        match &self.keys {
+            _ if meta.exists => meta.form,
+            Some(_) => Form::Encrypted,
+            None => Form::Plain,
+        }
+    }
+
+    /// Returns a codec for the lines of a session after the first `lines`.
+    pub(super) fn codec(&self, key: &SessionKey, form: Form, lines: u64) -> LineCodec {
+        LineCodec::new(self.keys.clone(), key.clone(), form, lines)
     }
 
     pub(super) fn is_expired(&self, meta: &SessionMeta) -> bool {
@@ -265,12 +315,19 @@ impl Store {
             Err(error) if is_missing(&error) => return Ok(SessionMeta::default()),
             file => file.map_err(failed)?,
         };
-        let meta = SessionMeta::scan(&file, session, self.now()).map_err(failed)?;
+        let meta = SessionMeta::scan(&file, session, self.now(), self.keys.as_deref());
+        let meta = meta.map_err(failed)?;
         if let Some(line) = meta.damaged {
             let message = format!(
                 "line {line} of `{}` is damaged: cannot read the session `{}` (4004 SESSION_CORRUPT)",
                 path.display(),
                 session.escape_debug()
+            );
+            self.log.log(Level::Error, &message);
+        } else if let Some(id) = meta.missing_key {
+            let message = format!(
+                "cannot read `{}`: it is encrypted with the key `{id}`, which is not in `sessions.encryption.keys`",
+                path.display()
             );
             self.log.log(Level::Error, &message);
         }
@@ -373,10 +430,7 @@ pub(super) struct PendingLine {
     /// The identity of the client; empty for the gateway's own lines.
     pub(super) identity: Arc<str>,
     pub(super) key: SessionKey,
-    /// The recorded change; `None` for an entry.
-    pub(super) event: Option<Event>,
-    pub(super) time: u64,
-    pub(super) bytes: Vec<u8>,
+    pub(super) line: NewLine,
     pub(super) reply: oneshot::Sender<Reply>,
 }
 

@@ -7,13 +7,15 @@ use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::line::{Event, SessionMeta};
+use super::encryption::{Form, max_encrypted_bytes};
+use super::line::{Event, MAX_LINE_BYTES, NewLine, SessionMeta};
 use super::store::{FILE_BYTES, PendingLine, Reply, Store};
-use super::{SessionError, SessionKey, line};
+use super::{SessionError, SessionKey};
 use base::files::{self, Fsync, LockedFile};
 use base::log::Level;
 
@@ -47,11 +49,14 @@ impl Store {
         self: &Arc<Self>,
         identity: &Arc<str>,
         key: SessionKey,
-        event: Option<Event>,
-        time: u64,
-        bytes: Vec<u8>,
+        line: NewLine,
     ) -> Result<oneshot::Receiver<Reply>, SessionError> {
-        if bytes.len() > line::MAX_LINE_BYTES {
+        let bytes = &line.bytes;
+        let stored_bytes = match &self.keys {
+            Some(_) => max_encrypted_bytes(&key.session, &line),
+            None => bytes.len(),
+        };
+        if stored_bytes > MAX_LINE_BYTES {
             return Err(SessionError::TooLong);
         }
         let mut queue = self.queue.lock();
@@ -61,7 +66,7 @@ impl Store {
         {
             return Err(SessionError::Busy);
         }
-        let size = bytes.len() as u64;
+        let size = stored_bytes as u64;
         if !identity.is_empty() && !self.quota.try_add(identity, size, self.now()) {
             return Err(SessionError::Quota(self.quota.max_bytes()));
         }
@@ -73,9 +78,7 @@ impl Store {
         queue.lines.push(PendingLine {
             identity: Arc::clone(identity),
             key,
-            event,
-            time,
-            bytes,
+            line,
             reply,
         });
         if !std::mem::replace(&mut queue.has_writer, true) {
@@ -99,10 +102,10 @@ impl Store {
         // Lock first, so that batches are written in the order in which they leave the queue.
         let _files = self.files.lock();
         let mut lines = std::mem::take(&mut self.queue.lock().lines);
-        let bytes: usize = lines.iter().map(|line| line.bytes.len()).sum();
+        let bytes: usize = lines.iter().map(|line| line.line.bytes.len()).sum();
         let mut bytes_of: HashMap<Arc<str>, usize> = HashMap::new();
         for line in &lines {
-            *bytes_of.entry(Arc::clone(&line.identity)).or_default() += line.bytes.len();
+            *bytes_of.entry(Arc::clone(&line.identity)).or_default() += line.line.bytes.len();
         }
         // A stable sort keeps the lines of one session in order.
         lines.sort_by(|one, other| one.key.cmp(&other.key));
@@ -136,7 +139,7 @@ impl Store {
         for line in group {
             let admitted = existing.clone().and_then(|meta| {
                 let exists = meta.exists || !accepted.is_empty();
-                self.admit(key, &meta, exists, line.event)
+                self.admit(key, &meta, exists, line.line.event)
             });
             match admitted {
                 Ok(()) => accepted.push(line),
@@ -144,9 +147,9 @@ impl Store {
             }
         }
         let meta = existing.ok().filter(|_| !accepted.is_empty())?;
-        match self.append(&path, meta, &accepted) {
+        match self.append(key, &path, meta, &accepted) {
             Ok((file, meta, old_bytes)) => {
-                let commits = |line: &PendingLine| line.event == Some(Event::Committed);
+                let commits = |line: &PendingLine| line.line.event == Some(Event::Committed);
                 Some(UnsyncedLines {
                     file,
                     path,
@@ -169,27 +172,36 @@ impl Store {
     /// Appends the lines of one session to its file. Returns the file, its metadata and its previous length.
     fn append(
         &self,
+        key: &SessionKey,
         path: &Path,
         mut meta: SessionMeta,
         lines: &[PendingLine],
     ) -> Result<(LockedFile, SessionMeta, u64), SessionError> {
         let failed = |error| SessionError::io("write", path, error);
         let file = self.open_append(path)?;
-        let torn = meta.file_bytes - meta.line_bytes;
-        if torn > 0 {
+        self.log_torn(path, &meta);
+        if meta.file_bytes > meta.line_bytes {
             file.set_len(meta.line_bytes).map_err(failed)?;
+        }
+        meta.form = self.form(&meta);
+        if self.keys.is_some()
+            && meta.form == Form::Plain
+            && !self.warned_of_plain.swap(true, Ordering::Relaxed)
+        {
             let message = format!(
-                "cut an unfinished line of {torn} bytes off `{}`; its writer stopped before it acknowledged the entry",
+                "`{}` was begun without `sessions.encryption`, so its new lines are not encrypted either; other files may be the same. Stop the gateway and run `remote-agent gateway sessions rekey`",
                 path.display()
             );
             self.log.log(Level::Warn, &message);
         }
+        let mut codec = self.codec(key, meta.form, meta.lines);
         let mut bytes = match meta.unended {
             true => b"\n".to_vec(),
             false => Vec::new(),
         };
         for line in lines {
-            bytes.extend_from_slice(&line.bytes);
+            let line = &line.line;
+            bytes.extend_from_slice(&codec.encode(line).map_err(failed)?);
             // A wrong clock must not extend the time to live.
             meta.record(line.event, line.time.min(self.now()));
         }
@@ -202,6 +214,18 @@ impl Store {
         meta.line_bytes += bytes.len() as u64;
         meta.file_bytes = meta.line_bytes;
         Ok((file, meta, old_bytes))
+    }
+
+    /// Logs the unfinished line of a file that is about to lose it.
+    pub(super) fn log_torn(&self, path: &Path, meta: &SessionMeta) {
+        let torn = meta.file_bytes - meta.line_bytes;
+        if torn > 0 {
+            let message = format!(
+                "cut an unfinished line of {torn} bytes off `{}`; its writer stopped before it acknowledged the entry",
+                path.display()
+            );
+            self.log.log(Level::Warn, &message);
+        }
     }
 
     /// Syncs the lines that must be durable, and sends the replies.

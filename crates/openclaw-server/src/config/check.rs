@@ -292,15 +292,6 @@ pub(super) fn secret(
     place: &str,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<SecretString, ConfigError> {
-    match secret {
-        Secret::Known(known) | Secret::Resolved(known) => Ok(known.clone()),
-        Secret::Unresolved { id, .. } => variable(id)
-            .filter(|value| !value.is_empty())
-            .map(SecretString::from)
-            .ok_or_else(|| {
-                let message =
-                    format!("the environment variable `{id}` is not set; put the secret there");
-                ConfigError::at(place, message)
-            }),
-    }
+    let resolved = secret.resolve(variable);
+    resolved.map_err(|message| ConfigError::at(place, message))
 }

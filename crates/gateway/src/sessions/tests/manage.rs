@@ -27,6 +27,7 @@ async fn session_list_omits_message_content() {
         created: began,
         updated,
         committed: Some(updated),
+        missing_key: None,
     };
     assert_eq!(
         sessions.list("alpha", true, 100).unwrap(),

@@ -2,8 +2,10 @@
 
 mod crashes;
 mod damage;
+mod encryption;
 mod manage;
 mod names;
+mod rekey;
 mod storing;
 
 use std::fs;
@@ -15,7 +17,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
-use crate::config::Limits;
+use crate::config::{EncryptionConfig, EncryptionKeyConfig, Limits};
+use base::config::Secret;
 use base::environment::{Clock, IdGenerator};
 use base::files::Fsync;
 use base::log::Recorder;
@@ -23,6 +26,10 @@ use collective::{Envelope, ErrorCode};
 
 /// The start time of a test, in milliseconds since 1970.
 const START: u64 = 1_711_843_200_000;
+
+/// Keys of 32 bytes: 0 to 31, and 32 to 63.
+const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+const OTHER_KEY: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8";
 
 /// A temporary state directory, removed on drop, and a clock that does not advance.
 struct Place {
@@ -75,8 +82,23 @@ impl Place {
         Sessions::open(config, self.clock.clone(), self.log.clone())
     }
 
+    /// Returns the configuration with these keys.
+    fn encrypted(&self, keys: &[&str]) -> ServerConfig {
+        let key = |key: &&str| EncryptionKeyConfig::Key(Secret::Known((*key).into()));
+        let mut config = self.config();
+        config.sessions.encryption = Some(EncryptionConfig {
+            keys: keys.iter().map(key).collect(),
+            refuse_plain: false,
+        });
+        config
+    }
+
+    fn open_with(&self, keys: &[&str]) -> Sessions {
+        self.try_open(&self.encrypted(keys)).unwrap()
+    }
+
     fn read_only(&self) -> Sessions {
-        Sessions::read_only(&self.config(), self.clock.clone(), self.log.clone())
+        Sessions::read_only(&self.config(), self.clock.clone(), self.log.clone()).unwrap()
     }
 
     fn file(&self, agent: &str, session: &str) -> PathBuf {
