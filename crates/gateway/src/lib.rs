@@ -7,7 +7,8 @@
 //! counts the votes of the triad. A request to a service leaves over HTTP. The reply takes the same way back, and [`audit`] writes
 //! one line.
 //!
-//! `state.rs` holds what all connections share, with the limits of one identity in `shares.rs` and subscribers in `channels.rs`.
+//! `state.rs` holds what all connections share, with the limits of one identity in `shares.rs`, subscribers in `channels.rs` and
+//! the keys of agents in `signing.rs`.
 //! [`config`] has every setting. `manage.rs` is what an operator may do with sessions, while the gateway runs or not.
 //!
 //! # Examples
@@ -58,6 +59,7 @@ mod registry;
 mod server;
 pub mod sessions;
 mod shares;
+mod signing;
 mod socket;
 mod state;
 mod upgrade;
@@ -78,6 +80,7 @@ pub use state::Timeouts;
 pub fn validate(path: &Path) -> Result<config::ServerConfig, ConfigError> {
     let config = config::ServerConfig::read(path)?;
     access::Keyring::load(&config)?;
+    signing::Signing::load(&config, 0)?;
     if let Some(files) = &config.tls {
         server::tls_acceptor(files)?;
     }

@@ -23,6 +23,7 @@ use super::local::LocalAgent;
 use super::outbox::Close;
 use super::probe::Occupant;
 use super::sessions::{SessionError, Sessions};
+use super::signing::Signing;
 use super::state::{GatewayState, StateParts, Timeouts};
 use super::{frames, probe, upgrade};
 
@@ -99,6 +100,7 @@ impl Server {
         timeouts: Timeouts,
     ) -> Result<Self, StartError> {
         let keyring = Keyring::load(&config)?;
+        let signing = Signing::load(&config, env.unix_millis())?;
         let tls = config.tls.as_ref().map(tls_acceptor).transpose()?;
         let net: Arc<dyn HttpClient> = Arc::new(ReqwestClient::new()?);
         let listener = listen(config.listen, &*net).await?;
@@ -111,6 +113,7 @@ impl Server {
         let parts = StateParts {
             config,
             keyring,
+            signing,
             sessions,
             audit,
             net,
