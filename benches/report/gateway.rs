@@ -12,9 +12,10 @@ pub(crate) const ECHO: &str = "WebSocket echo";
 const LOADS: [(usize, usize); 3] = [(1, 1), (16, 1), (16, 16)];
 
 /// The measured servers: role and label. Three labels name when session entries reach the disk.
-const SERVERS: [(&str, &str); 4] = [
+const SERVERS: [(&str, &str); 5] = [
     (ECHO, "echo"),
     (GATEWAY, "never"),
+    ("gateway, signatures verified", "signed"),
     (GATEWAY_INTERVAL, "interval"),
     ("gateway, fsync always", "always"),
 ];
@@ -27,8 +28,8 @@ pub(crate) fn measure(scale: &Scale, section: &mut Section) {
         eprintln!("gateway, round {}", round + 1);
         for (name, role) in SERVERS {
             for &agents in scale.agents {
-                // The cost of fsync does not depend on the number of agents.
-                if role.starts_with(['i', 'a']) && Some(&agents) != scale.agents.last() {
+                // The cost of fsync and of signatures does not depend on the number of agents.
+                if role.starts_with(['i', 'a', 's']) && Some(&agents) != scale.agents.last() {
                     continue;
                 }
                 for (senders, in_flight) in LOADS {
@@ -37,7 +38,7 @@ pub(crate) fn measure(scale: &Scale, section: &mut Section) {
                     let server = start(role, &folder);
                     let response = clients.call(&json!({
                         "address": server.ready, "routed": role != "echo", "agents": agents,
-                        "senders": senders, "in_flight": in_flight, "seconds": scale.slice,
+                        "senders": senders, "in_flight": in_flight, "seconds": scale.slice, "signed": role == "signed",
                     }));
                     let case = format!("{agents} agents, {} in flight", senders * in_flight);
                     record(section, &case, name, &response);

@@ -4,10 +4,13 @@ use std::{
     io::BufRead as _,
     net::SocketAddr,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
+use base::environment::unix_millis;
+use base::jws::SigningKey;
 use base::log::Silent;
+use collective::{Envelope, signature};
 use futures_util::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},
@@ -57,6 +60,12 @@ fn quantiles(mut times: Vec<Duration>) -> Value {
     json!({"p50": percentile(50), "p99": percentile(99), "count": times.len()})
 }
 
+/// Returns the key of all senders, from RFC 8037 appendix A.1.
+pub(crate) fn signing_key() -> SigningKey {
+    let pem = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
+    SigningKey::parse(pem.as_bytes()).unwrap()
+}
+
 /// The number of agents with which each sender has a conversation.
 const CONVERSATIONS: usize = 64;
 
@@ -76,9 +85,14 @@ async fn measure_messages(command: &Value) -> Value {
     }
     let mut connected = JoinSet::new();
     for n in 0..count_field("senders") {
-        let socket = connect(address).await;
+        let mut socket = connect(address).await;
+        let key = (command["signed"] == true).then(signing_key);
+        if key.is_some() {
+            advertise_agent(&mut socket, &format!("sender-{n}")).await;
+        }
         let mut sender = Sender {
             name: n,
+            key,
             routed,
             agents: count_field("agents"),
             reply: "x".repeat(200),
@@ -224,6 +238,8 @@ async fn answer_messages(mut socket: Socket) {
 
 struct Sender {
     name: usize,
+    /// Signs the messages.
+    key: Option<SigningKey>,
     routed: bool,
     agents: usize,
     reply: String,
@@ -258,7 +274,7 @@ impl Sender {
         let number = self.sent.len();
         // The step is coprime to the number of agents, so that every agent takes part.
         let agent = (self.name * 31 + number % CONVERSATIONS * 7) % self.agents;
-        let message = json!({
+        let mut message = json!({
             "type": "message",
             "id": format!("msg-{}-{number}", self.name),
             "agent": format!("agent-{agent}"),
@@ -268,6 +284,12 @@ impl Sender {
             "metadata": {"correlationId": number.to_string(), "requiresResponse": true},
         });
         self.sent.push(Instant::now());
+        if let Some(key) = &self.key {
+            message["from"] = format!("sender-{}", self.name).into();
+            message["timestamp"] = unix_millis(SystemTime::now()).into();
+            let envelope = Envelope::from_value(message).unwrap();
+            message = signature::sign(envelope, key).unwrap().into_json();
+        }
         sink.send(text_frame(&message)).await.unwrap();
     }
 

@@ -21,6 +21,8 @@ use tokio_tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::gateway_clients;
+
 pub(crate) const ROLE: &str = "--gateway";
 
 /// Serves until the process is killed.
@@ -39,8 +41,15 @@ pub(crate) fn serve(role: &str, folder: &Path) {
 async fn gateway(fsync: &str, folder: &Path) {
     let limits = json!({"connections": 20_000, "messagesPerSecond": 1_000_000, "burst": 1_000_000});
     let audit = json!({"enabled": false});
-    let settings = json!({"fsync": fsync, "limits": limits, "audit": audit}).to_string();
-    let mut config = ServerConfig::parse(&settings).unwrap();
+    let mut settings = json!({"fsync": fsync, "limits": limits, "audit": audit});
+    if fsync == "signed" {
+        let key = gateway_clients::signing_key().public_key();
+        let agent = |n| json!({"name": format!("sender-{n}"), "role": "sender", "keys": [key]});
+        settings["fsync"] = "never".into();
+        settings["agents"] = (0..16).map(agent).collect();
+        settings["signing"] = json!({"mode": "verify"});
+    }
+    let mut config = ServerConfig::parse(&settings.to_string()).unwrap();
     config.listen = "127.0.0.1:0".parse().unwrap();
     config.state_dir = folder.to_owned();
     let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::new(Silent))

@@ -243,7 +243,20 @@ settings! {
         pub allowed_agents: Vec<String>,
         /// The triad.
         pub triad: TriadConfig,
+        /// Signs messages to a gateway of `a2a-v1`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub signing: Option<GatewaySigning>,
     }
+}
+
+/// The key that signs messages to the gateway.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GatewaySigning {
+    /// The agent that the gateway's credential names.
+    pub agent: String,
+    /// The file with its private key (PEM).
+    pub key_file: PathBuf,
 }
 
 /// The TLS settings of wss.

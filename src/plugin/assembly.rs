@@ -13,10 +13,10 @@ use egress::proxy::{Proxies, ProxySettings};
 use egress::retry::RetryContext;
 use egress::sse::SseLimits;
 use egress::{HttpClient, ReqwestClient};
-use gateway_bridge::{BridgedGateway, Settings};
+use gateway_bridge::{BridgedGateway, Settings, Signer};
 use peer::{CallOptions, CardEtag, Discovered, Peer, PeerConfig, PeerError, PeerProvider};
 
-use crate::config::{Config, ConfigError, Secret, gateway_url};
+use crate::config::{Config, ConfigError, Gateway, GatewaySigning, Secret, gateway_url};
 use crate::remote_agent::{PollIntervals, RemoteAgent};
 use crate::targets::local_trust;
 
@@ -138,6 +138,13 @@ impl PeerProvider for PeerProviders {
     }
 }
 
+/// Reads the key that signs messages to the gateway.
+fn signer(gateway: &Gateway) -> Result<Option<Signer>, ConfigError> {
+    let read = |signing: &GatewaySigning| Signer::read(&signing.agent, &signing.key_file);
+    let signer = gateway.signing.as_ref().map(read).transpose();
+    signer.map_err(|error| ConfigError::at("/gateway/signing/keyFile", error))
+}
+
 /// Returns how to reach the configured gateway; `None` if it is disabled or its secret is unresolved.
 ///
 /// # Errors
@@ -168,6 +175,7 @@ fn settings(config: &Config) -> Result<Option<Settings>, ConfigError> {
         // A caller with a longer wait gets a task, as with every other peer.
         default_wait: Duration::from_millis(config.limits.wait_ms),
         trust: local_trust(gateway)?,
+        signer: signer(gateway)?,
     }))
 }
 
@@ -208,6 +216,15 @@ mod tests {
         assert_eq!(settings.triad.quorum, collective::Quorum::All);
         assert_eq!(settings.frame_bytes, 4096);
         assert_eq!(settings.default_wait, Duration::from_millis(5));
+    }
+
+    #[test]
+    fn unusable_signing_key_is_a_configuration_error() {
+        let gateway = json!({"enabled": true, "signing": {"agent": "steward", "keyFile": "/nonexistent/key.pem"}});
+        let config = Config::parse(&json!({ "gateway": gateway }).to_string()).unwrap();
+        let error = settings(&config).map(drop).unwrap_err();
+        assert_eq!(error.path, "/gateway/signing/keyFile");
+        assert!(error.message.contains("/nonexistent/key.pem"), "{error}");
     }
 
     #[test]

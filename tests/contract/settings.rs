@@ -78,7 +78,12 @@ impl Setting {
             }
             Some("array") => {
                 let items = self.schema.get("items").and_then(words);
-                format!("list of {}", items.unwrap_or_else(|| "strings".to_owned()))
+                let are_objects = self.schema.get("items").and_then(|items| items.str("type"));
+                let plural = match are_objects {
+                    Some("object") => "objects",
+                    _ => "strings",
+                };
+                format!("list of {}", items.unwrap_or_else(|| plural.to_owned()))
             }
             Some("object") => match self.is_secret_map() {
                 true => "map of strings or SecretRefs".to_owned(),

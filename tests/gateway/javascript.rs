@@ -1,11 +1,19 @@
 //! An independent stack: the client of Heretek A2A §11.1 and the voter of §11.3 on Node.js with `ws`, against the reference gateway.
 
+use std::path::Path;
+
+use crate::contract::documents::blocks;
 use crate::support::assert_has;
+use base::jws::{KeySet, SigningKey};
+use collective::{Envelope, Kind, signature};
 use serde_json::json;
 
 use crate::gateway::support::{
-    decision, message_to, node::NodeClient, propose, reference_gateway::ReferenceGateway, text,
-    tool_with_gateway, voters,
+    decision, message_to,
+    node::{self, NodeClient},
+    propose,
+    reference_gateway::ReferenceGateway,
+    text, tool_with_gateway, voters,
 };
 
 /// Waits until the gateway has registered it.
@@ -128,5 +136,75 @@ async fn error_has_the_format_of_the_javascript_client() {
     assert_eq!(
         client.next_report("received").await["content"]["error"],
         "UNKNOWN_TYPE"
+    );
+}
+
+/// The repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Writes the documented module, with the documented method in a client, and returns its path.
+fn documented_module(folder: &Path) -> String {
+    let root = Path::new(ROOT);
+    let page = std::fs::read_to_string(root.join("docs/reference/a2a-v1.md")).unwrap();
+    let [module, method] = &blocks(&page, "js")[..] else {
+        panic!("a module and a method");
+    };
+    let client = root
+        .join("tests/gateway/client.mjs")
+        .canonicalize()
+        .unwrap();
+    let text = format!(
+        "import {{ Client }} from {client:?};\n{}\nexport class SigningClient extends Client {{\n{}\n}}\n",
+        module.1, method.1
+    );
+    let file = folder.join("signing_client.mjs");
+    std::fs::write(&file, text).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+fn new_key() -> (String, SigningKey) {
+    let pem = SigningKey::generate_pem().unwrap();
+    let key = SigningKey::parse(pem.as_bytes()).unwrap();
+    (pem, key)
+}
+
+#[test]
+fn h_51_documented_module_and_gateway_verify_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pem, key) = new_key();
+    let message = Envelope::new(Kind::Broadcast, json!({"message": "Grüße", "n": 1e21}))
+        .with("id", "msg-rust")
+        .with("from", "alpha")
+        .with("timestamp", 1_711_843_200_000_u64)
+        .with_metadata("ttl", 0.5);
+    let message = signature::sign(message, &key).unwrap().into_json();
+    let foreign =
+        json!({"message": message, "publicKey": key.public_key(), "pem": pem}).to_string();
+    let vectors = format!("{ROOT}/docs/reference/a2a-v1-signatures.json");
+    let module = documented_module(folder.path());
+    let printed = node::run(
+        "tests/gateway/run_signatures.mjs",
+        &[&module, &vectors, &foreign],
+    );
+    let signed = Envelope::parse(&printed).unwrap();
+    let keys = KeySet::of_messages(&[key.public_key()]).unwrap();
+    signature::verify(&signed, Some(&keys)).unwrap();
+    assert_eq!(signed.id(), Some("msg-node"));
+}
+
+#[tokio::test]
+async fn h_57_javascript_client_signs_with_a_pinned_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let agents = json!([{"name": "steward", "role": "r", "signing": "require"}, {"name": "coder", "role": "r"}]);
+    let gateway =
+        ReferenceGateway::start(json!({"agents": agents, "signing": {"pinFirstUse": true}})).await;
+    let rules = json!([voters::answer_rule("as you wish")]);
+    let _agent = voters::start_agent(&gateway.url, "coder", rules).await;
+    let module = documented_module(folder.path());
+    let options = json!({"role": "sign", "module": module, "name": "steward", "pem": new_key().0, "agent": "coder", "text": "Fix it."});
+    let mut client = start_client(&gateway.url, options).await;
+    assert_eq!(
+        client.next_report("answer").await["content"]["content"],
+        "as you wish"
     );
 }

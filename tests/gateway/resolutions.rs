@@ -8,7 +8,7 @@ use std::{
 };
 
 /// The number of resolutions.
-const COUNT: u32 = 56;
+const COUNT: u32 = 64;
 
 /// The resolutions without behaviour, and the reason.
 const UNTESTED: &[(u32, &str)] = &[(

@@ -1,6 +1,9 @@
 // Runs clients of `client.mjs` and prints their messages as lines of JSON. Arguments: the folder of `ws`, the gateway's URL, and
 // the role with its options as JSON. Ends when stdin closes, with the test process.
 
+import { createPrivateKey } from "node:crypto";
+import { pathToFileURL } from "node:url";
+
 import { Client, Voter, webSocket } from "./client.mjs";
 
 const [, , folder, url, json] = process.argv;
@@ -52,6 +55,15 @@ const roles = {
     const metadata = { requiresResponse: true, correlationId: id };
     client.send({ id, type: "proposal", content: { proposal, reasoning }, metadata });
     report({ answer: await decision });
+  },
+
+  /** Sends a signed message to an agent, with the client of a module. */
+  async sign({ module, name, pem, agent, text }) {
+    const { SigningClient } = await import(pathToFileURL(module));
+    const client = new SigningClient(WebSocket, url, [name]);
+    Object.assign(client, { name, key: createPrivateKey(pem) });
+    report({ ready: await client.connect() });
+    report({ answer: await client.sendMessage(agent, { role: "user", content: text }) });
   },
 
   /** Sends these frames and prints all received ones. */

@@ -5,7 +5,7 @@
 //! reference gateway (`crates/gateway`) as a server.
 //!
 //! A frame arrives as text: `envelope.rs` parses it, `kind.rs` has its type, `validate.rs` the fields of the type, and
-//! `error.rs` the answer to a frame that breaks a rule. `tally.rs` counts votes, `name.rs` checks names, and `translate/`
+//! `error.rs` the answer to a frame that breaks a rule. `signature.rs` signs messages and verifies signatures. `tally.rs` counts votes, `name.rs` checks names, and `translate/`
 //! converts messages to and from A2A.
 //!
 //! Sizes are in bytes and durations in milliseconds. A frame that breaks a rule gives [`EnvelopeError`], with an
@@ -28,6 +28,7 @@ mod envelope;
 mod error;
 mod kind;
 mod name;
+pub mod signature;
 mod tally;
 pub mod translate;
 mod validate;
@@ -36,6 +37,7 @@ pub use envelope::{Envelope, EnvelopeError, FRAME_LIMITS, GATEWAY};
 pub use error::{CloseCode, ErrorCode};
 pub use kind::{Greeting, Kind};
 pub use name::imitates_marker;
+pub use signature::SignatureStatus;
 pub use tally::{
     Decision, MAJORITY, Quorum, Standing, Tally, TriadConfig, Vote, VoteRejection, standing,
 };

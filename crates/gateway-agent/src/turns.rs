@@ -142,7 +142,7 @@ impl Turns {
     pub(super) fn on_message(self: &Arc<Self>, envelope: &Envelope, connection: &Connection) {
         let from = envelope.from().unwrap_or("unknown").to_owned();
         let text = message_text(envelope);
-        (self.on_event)(&AgentEvent::Received(from.clone(), text.clone()));
+        (self.on_event)(&AgentEvent::received(&from, &text, envelope));
         let Some(header) = self.header(envelope) else {
             return;
         };

@@ -51,6 +51,7 @@ mod pending_tasks;
 mod proposal;
 pub mod session_key;
 mod settings;
+mod signer;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;
 mod triad;
@@ -64,6 +65,7 @@ use async_trait::async_trait;
 
 pub use directory::BridgedGateway;
 pub use settings::{DialectChoice, Settings};
+pub use signer::Signer;
 
 /// The context of one call.
 #[derive(Debug, Clone, Default)]

@@ -12,7 +12,7 @@ use base::redact::Secrets;
 use collective::{MAX_FRAME_BYTES, SUBPROTOCOL, TriadConfig};
 use egress::credential::Trust;
 
-use super::TRIAD;
+use super::{Signer, TRIAD};
 
 /// The maximum time that a message waits for the list of agents, and its share of `timeout`.
 const MAX_LIST_WAIT: Duration = Duration::from_secs(1);
@@ -47,6 +47,8 @@ pub struct Settings {
     pub default_wait: Duration,
     /// The TLS trust of `wss`; `None` uses the system's.
     pub trust: Option<Arc<Trust>>,
+    /// Signs messages to a gateway of `a2a-v1`; `None` leaves them unsigned.
+    pub signer: Option<Signer>,
 }
 
 impl Settings {
@@ -66,6 +68,7 @@ impl Settings {
             frame_bytes: MAX_FRAME_BYTES,
             default_wait: Duration::from_secs(20),
             trust: None,
+            signer: None,
         }
     }
 

@@ -9,7 +9,8 @@
 //!
 //! `links.rs` names the agents of other gateways, whose connections are clients like others.
 //!
-//! `state.rs` holds what all connections share, with the limits of one identity in `shares.rs` and subscribers in `channels.rs`.
+//! `state.rs` holds what all connections share, with the limits of one identity in `shares.rs`, subscribers in `channels.rs` and
+//! the keys of agents in `signing.rs`.
 //! [`config`] has every setting. `manage.rs` is what an operator may do with sessions, while the gateway runs or not.
 //!
 //! # Examples
@@ -61,6 +62,7 @@ mod registry;
 mod server;
 pub mod sessions;
 mod shares;
+mod signing;
 mod socket;
 mod state;
 mod upgrade;
@@ -85,6 +87,7 @@ pub fn validate(path: &Path) -> Result<config::ServerConfig, ConfigError> {
     if let Some(encryption) = &config.sessions.encryption {
         sessions::EncryptionKeys::load(encryption, |name| std::env::var(name).ok())?;
     }
+    signing::Signing::load(&config, 0)?;
     if let Some(files) = &config.tls {
         server::tls_acceptor(files)?;
     }

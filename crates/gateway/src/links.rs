@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use base::config::ConfigError;
 use base::text::shortened;
 use base::visible::visible;
+use collective::signature::{SIGNATURE, SIGNATURE_STATUS};
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, MAX_FRAME_BYTES};
 use egress::credential::{Trust, TrustError};
 
@@ -137,7 +138,11 @@ impl Link {
         let agent = envelope.agent().and_then(|agent| self.remote_name(agent));
         let agent = agent.map(str::to_owned);
         let is_known = envelope.from().is_some_and(|from| self.exports(from));
-        let mut envelope = envelope.with("agent", agent);
+        // A signature covers the names of this side, so it ends here.
+        let mut envelope = envelope
+            .with("agent", agent)
+            .with_metadata(SIGNATURE, Value::Null)
+            .with_metadata(SIGNATURE_STATUS, Value::Null);
         if !is_known && envelope.kind() != Kind::Vote {
             envelope = envelope.with("from", GATEWAY);
         }

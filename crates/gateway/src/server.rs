@@ -24,6 +24,7 @@ use super::local::{LocalAgent, LocalLink};
 use super::outbox::Close;
 use super::probe::Occupant;
 use super::sessions::{SessionError, Sessions};
+use super::signing::Signing;
 use super::state::{GatewayState, StateParts, Timeouts};
 use super::{frames, probe, upgrade};
 
@@ -109,6 +110,7 @@ impl Server {
         timeouts: Timeouts,
     ) -> Result<Self, StartError> {
         let keyring = Keyring::load(&config)?;
+        let signing = Signing::load(&config, env.unix_millis())?;
         let tls = config.tls.as_ref().map(tls_acceptor).transpose()?;
         let links = Links::load(&config)?;
         let net: Arc<dyn HttpClient> = Arc::new(ReqwestClient::new()?);
@@ -122,6 +124,7 @@ impl Server {
         let parts = StateParts {
             config,
             keyring,
+            signing,
             sessions,
             audit,
             links,

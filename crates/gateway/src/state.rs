@@ -30,6 +30,7 @@ use super::proposals::Triad;
 use super::registry::Registry;
 use super::sessions::Sessions;
 use super::shares::{Shares, Totals};
+use super::signing::Signing;
 
 /// The maximum length of a name or id in the log, in characters.
 const MAX_LOGGED_CHARS: usize = 200;
@@ -51,6 +52,7 @@ pub(super) struct GatewayState {
     pub(super) config: ServerConfig,
     pub(super) origin_check: OriginCheck,
     pub(super) keyring: Keyring,
+    pub(super) signing: Signing,
     pub(super) sessions: Sessions,
     pub(super) audit: Audit,
     pub(super) triad: Triad,
@@ -76,6 +78,7 @@ pub(super) struct GatewayState {
 pub(super) struct StateParts {
     pub(super) config: ServerConfig,
     pub(super) keyring: Keyring,
+    pub(super) signing: Signing,
     pub(super) sessions: Sessions,
     pub(super) audit: Audit,
     pub(super) links: Links,
@@ -106,6 +109,7 @@ impl GatewayState {
             management: Semaphore::new(MAX_CONCURRENT_MANAGEMENT),
             queue_budget: ByteBudget::new(config.limits.total_queue_bytes),
             keyring: parts.keyring,
+            signing: parts.signing,
             sessions: parts.sessions,
             audit: parts.audit,
             links: parts.links,
@@ -181,6 +185,19 @@ impl GatewayState {
         Ok(self
             .keyring
             .authorize(identity, speaks_as.as_deref(), operation)?)
+    }
+
+    /// Verifies the signature of a message that the gateway is about to deliver, and sets its status.
+    ///
+    /// # Errors
+    /// 5002 if the client must sign and the signature does not count.
+    pub(super) fn check_signature(
+        &self,
+        client: &Client,
+        envelope: Envelope,
+    ) -> Result<Envelope, RequestError> {
+        let is_local = client.identity().is_some_and(|identity| identity.is_local);
+        self.signing.check(envelope, is_local, self.now_millis())
     }
 
     /// Sends an error about a refused message to its sender. Waits for room in the outbox.

@@ -92,6 +92,51 @@ async fn request_without_a_reply_exits_with_5() {
     assert_contains(&output.stderr, &["`slow` did not reply within 300 ms"]);
 }
 
+/// Makes a key, and returns its file and its public key.
+async fn make_key(folder: &std::path::Path, name: &str) -> (String, Value) {
+    let file = folder.join(name).to_str().unwrap().to_owned();
+    let output = run(&["gateway", "keygen", &file]).await;
+    assert_exit_code(&output, 0);
+    let again = run(&["gateway", "keygen", &file]).await;
+    assert_eq!(again.stdout, output.stdout, "an existing key stays");
+    (file, serde_json::from_str(&output.stdout).unwrap())
+}
+
+#[tokio::test]
+async fn h_55_signed_request_is_answered_and_both_sides_show_the_status() {
+    let folder = scratch("gateway-signing");
+    let (coder_file, coder_key) = make_key(&folder, "coder.pem").await;
+    let (steward_file, steward_key) = make_key(&folder, "steward.pem").await;
+    let agent = |name: &str, key: &Value| json!({"name": name, "role": "r", "keys": [key]});
+    let agents = [agent("coder", &coder_key), agent("steward", &steward_key)];
+    let config = json!({"agents": agents, "signing": {"mode": "require"}});
+    let (_gateway, url) = GatewayProcess::configured(&folder, &config);
+    let mut coder = GatewayProcess::agent(&url, "coder", &["--signing-key", &coder_file]);
+    let signs = ["--signing-key", &steward_file, "--as", "steward"];
+    let request = ["request", "--to", "coder", "--json", "hello"];
+    let output = run_gateway_command(&url, &[&request[..], &signs].concat()).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(json_lines(&output)[0]["signature"], "verified");
+    assert_eq!(coder.wait_for("received")["signature"], "verified");
+    let output = run_gateway_command(&url, &["send", "--to", "coder", "hello"]).await;
+    assert_exit_code(&output, 4);
+    assert_contains(&output.stderr, &["5002", "no signature"]);
+    let output = run_gateway_command(
+        &url,
+        &[
+            "send",
+            "--to",
+            "coder",
+            "hello",
+            "--signing-key",
+            &coder_file,
+        ],
+    )
+    .await;
+    assert_exit_code(&output, 2);
+    assert_contains(&output.stderr, &["--as AGENT"]);
+}
+
 #[tokio::test]
 async fn broadcast_names_its_recipients() {
     let folder = scratch("gateway-broadcast");

@@ -66,7 +66,7 @@ async fn send_messages(url: String, sender: String, acknowledged: Acknowledged) 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_54_kill_of_a_linked_gateway_loses_no_acknowledged_message() {
+async fn h_62_kill_of_a_linked_gateway_loses_no_acknowledged_message() {
     let authority = Authority::new();
     authority.signed("127.0.0.1");
     let file = |name: &str| authority.file(name);

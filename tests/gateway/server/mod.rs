@@ -11,6 +11,7 @@ mod managing;
 mod messages;
 mod sessions;
 mod shares;
+mod signatures;
 mod tls;
 mod traces;
 mod triad;

@@ -24,6 +24,16 @@ fn installed() -> &'static Installed {
     INSTALLED.get_or_init(|| install("gateway", PACKAGES))
 }
 
+/// Runs a script of the tests and returns what it prints.
+pub(crate) fn run(script: &str, arguments: &[&str]) -> String {
+    let script = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(script);
+    let mut command = Command::new(installed().node());
+    let output = command.arg(script).args(arguments).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// A client that runs a role of `run_client.mjs`. It ends with the value.
 pub(crate) struct NodeClient {
     child: Child,

@@ -22,8 +22,11 @@ const COORDINATE: usize = 32;
 const MAX_KEYS: usize = 64;
 const MAX_KEYS_OF_ID: usize = 4;
 
+/// The members of a JSON Web Key that only its owner may know (RFC 7518 §6.2.2, §6.3.2, §6.4.1).
+const PRIVATE_MEMBERS: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
+
 /// A set of public keys.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct KeySet(Vec<Key>);
 
 /// A public key of a set.
@@ -88,6 +91,35 @@ impl KeySet {
         Ok(Self(keys))
     }
 
+    /// Returns the keys of messages: public keys for ES256 or EdDSA, whose ids are their thumbprints.
+    ///
+    /// # Errors
+    /// The index of the first unusable key and the fault, as the end of a sentence that begins with the key. Never has a member of
+    /// the key.
+    pub fn of_messages(keys: &[Value]) -> Result<Self, (usize, &'static str)> {
+        let read = |(index, key)| Key::of_messages(key).map_err(|fault| (index, fault));
+        keys.iter()
+            .enumerate()
+            .map(read)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// Returns whether each key of `other` is one of its keys.
+    #[must_use]
+    pub fn contains_all(&self, other: &Self) -> bool {
+        other.0.iter().all(|key| self.0.contains(key))
+    }
+
+    /// Returns the keys as JSON Web Keys, with their required members alone.
+    #[must_use]
+    pub fn public_keys(&self) -> Vec<Value> {
+        let members = self.0.iter().map(|key| key.public.members());
+        members
+            .filter_map(|text| serde_json::from_str(&text).ok())
+            .collect()
+    }
+
     /// Returns whether it has a key of this id.
     #[must_use]
     pub fn has(&self, id: &str) -> bool {
@@ -144,6 +176,33 @@ impl Key {
     #[must_use]
     pub fn thumbprint(&self) -> String {
         self.public.thumbprint()
+    }
+
+    fn of_messages(json: &Value) -> Result<Self, &'static str> {
+        if PRIVATE_MEMBERS
+            .iter()
+            .any(|member| json.get(member).is_some())
+        {
+            return Err(
+                "has private members; give only the public ones, and replace the key, which others may have read",
+            );
+        }
+        let unusable = "is not a key for ES256 or EdDSA (Ed25519) as a JSON Web Key";
+        let written = RawKey::deserialize(json).map_err(|_| unusable)?;
+        let public = PublicKey::read(&written).ok_or(unusable)?;
+        let algorithm = public.algorithm();
+        let alg = written.alg.as_deref();
+        if algorithm == Algorithm::Rs256
+            || alg.is_some_and(|alg| Algorithm::from_name(alg) != Some(algorithm))
+            || written.purpose.is_some_and(|purpose| purpose != "sig")
+        {
+            return Err(unusable);
+        }
+        let id = public.thumbprint();
+        match written.kid.is_none_or(|kid| kid == id) {
+            true => Ok(Self { id, public }),
+            false => Err("has a `kid` that is not its thumbprint (RFC 7638)"),
+        }
     }
 
     fn read(json: &Value) -> Option<Self> {

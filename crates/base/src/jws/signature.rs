@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Algorithm, Key, KeySet};
 use crate::json::{Limits, from_slice};
@@ -14,7 +14,7 @@ pub struct Signature {
     signature: Vec<u8>,
     algorithm: Algorithm,
     key_id: String,
-    keys_url: Option<String>,
+    header: Map<String, Value>,
 }
 
 impl Signature {
@@ -48,8 +48,25 @@ impl Signature {
             protected: protected.to_owned(),
             algorithm,
             key_id: field("kid").ok_or("it names no key (`kid`)")?.to_owned(),
-            keys_url: field("jku").map(str::to_owned),
+            header,
         })
+    }
+
+    /// Parses the compact form of a detached signature, `header..signature` (RFC 7515 appendix F).
+    ///
+    /// # Errors
+    /// Why it cannot be verified, as the end of a sentence.
+    pub fn parse_compact(text: &str) -> Result<Self, String> {
+        let (protected, signature) = text
+            .split_once("..")
+            .ok_or("it is not a detached JWS (`header..signature`)")?;
+        Self::read(&json!({"protected": protected, "signature": signature}))
+    }
+
+    /// Returns its protected header.
+    #[must_use]
+    pub fn header(&self) -> &Map<String, Value> {
+        &self.header
     }
 
     /// Returns the name of its algorithm (`alg`).
@@ -67,7 +84,7 @@ impl Signature {
     /// Returns the URL of its key set (`jku`). The signer chose it, so it is not trustworthy.
     #[must_use]
     pub fn keys_url(&self) -> Option<&str> {
-        self.keys_url.as_deref()
+        self.header.get("jku").and_then(Value::as_str)
     }
 
     /// Verifies that it is the signature of `payload` by one of `keys`, and returns that key.

@@ -1,10 +1,11 @@
 //! Private keys.
 
 use std::fmt;
+use std::path::Path;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::rand::SystemRandom;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::rsa::{KeyPair as RsaKeyPair, PublicKeyComponents};
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256,
@@ -15,6 +16,16 @@ use serde_json::{Value, json};
 
 use super::Algorithm;
 use super::keys::PublicKey;
+use crate::files::read_bounded;
+
+/// The DER of an Ed25519 key before its 32 bytes (RFC 8410 §7). OpenSSL does not read the second version, which ring writes.
+const ED25519_PREFIX: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
+const SEED_BYTES: usize = 32;
+
+/// The maximum size of a file with a key, in bytes.
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// A private key. `Debug` omits it.
 ///
@@ -44,6 +55,36 @@ impl SigningKey {
         )?;
         key_pair(&key).map(Self)
             .ok_or("holds a private key of a kind that cannot sign; use RSA, ECDSA on P-256 or Ed25519, as PKCS#8 (`openssl pkcs8 -topk8 -nocrypt`)")
+    }
+
+    /// Reads the key of messages from a file: ECDSA on P-256 or Ed25519.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no such key; a sentence that begins with the file.
+    pub fn read_for_messages(path: &Path) -> Result<Self, String> {
+        let named = |cause: &str| format!("the file `{}` {cause}", path.display());
+        let pem = read_bounded(path, MAX_FILE_BYTES)
+            .map_err(|error| named(&format!("cannot be read: {error}")))?;
+        let key = Self::parse(pem.as_bytes()).map_err(|cause| named(cause))?;
+        match key.0 {
+            KeyPair::Rs256(_) => Err(named(
+                "holds an RSA key; messages are signed with ECDSA on P-256 or Ed25519",
+            )),
+            _ => Ok(key),
+        }
+    }
+
+    /// Creates an Ed25519 key, as PEM (RFC 8410 §7). `None` if the system gives no random numbers.
+    #[must_use]
+    pub fn generate_pem() -> Option<String> {
+        let mut der = [0; ED25519_PREFIX.len() + SEED_BYTES];
+        let (prefix, seed) = der.split_at_mut(ED25519_PREFIX.len());
+        prefix.copy_from_slice(&ED25519_PREFIX);
+        SystemRandom::new().fill(seed).ok()?;
+        let text = STANDARD.encode(der);
+        Some(format!(
+            "-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n"
+        ))
     }
 
     /// Returns the name of its algorithm (`alg`).

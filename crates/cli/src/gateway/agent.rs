@@ -110,7 +110,7 @@ fn confidence(text: &str) -> Result<f64, String> {
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let shutdown = exit::on_signal()?;
     let connector = GatewayArgs::connector()?;
-    let endpoint = args.gateway_args.endpoint()?;
+    let endpoint = args.gateway_args.endpoint_of(Some(&args.name))?;
     let report = reporter(&args, shutdown.clone());
     let result = match args.backend.config()? {
         Some(config) => {

@@ -12,6 +12,7 @@ use base::config::gateway_url;
 use collective::ErrorCode;
 use egress::{address::is_this_machine, credential::Trust};
 use gateway_bridge::{
+    Signer,
     client::{ClientError, ClientErrorKind, Connector, Endpoint, Health, Requester},
     delegation::{Delegation, METADATA_KEY},
 };
@@ -54,6 +55,14 @@ pub(super) struct GatewayArgs {
     /// The timeout of the connection and of each response, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5000)]
     timeout_ms: u64,
+
+    /// Sign messages with the private key in this file (PEM: Ed25519 or ECDSA on P-256)
+    #[arg(long, value_name = "FILE")]
+    signing_key: Option<PathBuf>,
+
+    /// The agent that signs; with --token-env, the agent of that credential
+    #[arg(long = "as", value_name = "AGENT", requires = "signing_key")]
+    signs_as: Option<String>,
 
     #[command(flatten)]
     pub(super) files: FileArgs,
@@ -99,8 +108,16 @@ impl GatewayArgs {
     /// Returns the endpoint of the gateway.
     ///
     /// # Errors
-    /// The address is invalid, the variable is unset, or the file has no certificate authorities.
+    /// The address is invalid, the variable is unset, or a file has no certificate authorities or no key.
     pub(super) fn endpoint(&self) -> Result<Endpoint, Failure> {
+        self.endpoint_of(None)
+    }
+
+    /// Returns the endpoint like [`endpoint`](Self::endpoint), for the agent `own`.
+    ///
+    /// # Errors
+    /// The same as [`endpoint`](Self::endpoint).
+    pub(super) fn endpoint_of(&self, own: Option<&str>) -> Result<Endpoint, Failure> {
         let url = gateway_url(&self.url()?)
             .map_err(|wrong| Failure::usage(format!("the gateway's address {wrong}")))?;
         let token = match &self.token_env {
@@ -123,7 +140,35 @@ impl GatewayArgs {
             allow_remote: self.allow_remote || self.url.is_none(),
             timeout: Duration::from_millis(self.timeout_ms.max(1)),
             heartbeat: Endpoint::DEFAULT_HEARTBEAT,
+            signer: self.signer(own)?,
         })
+    }
+
+    /// Returns what signs the messages of the agent `own`, or else of the agent of `--as`.
+    ///
+    /// # Errors
+    /// The file is unusable, or the options name no agent or two.
+    fn signer(&self, own: Option<&str>) -> Result<Option<Signer>, Failure> {
+        let Some(file) = &self.signing_key else {
+            return Ok(None);
+        };
+        let name = match (own, self.signs_as.as_deref()) {
+            (Some(_), Some(_)) => {
+                let message = "an agent signs as itself; leave out `--as`";
+                return Err(Failure::usage(message));
+            }
+            (own, other) => own.or(other),
+        };
+        let name = name.ok_or_else(|| {
+            Failure::usage("`--signing-key` needs the agent that signs: `--as AGENT`")
+        })?;
+        let signer = Signer::read(name, file).map_err(|error| {
+            let message = format!(
+                "cannot use `--signing-key`: {error}; `remote-agent gateway keygen FILE` makes a key"
+            );
+            Failure::usage(message)
+        })?;
+        Ok(Some(signer))
     }
 
     /// Connects to the gateway. If this process is the command of an agent, its messages carry the next hop of the
@@ -215,6 +260,11 @@ pub(super) fn failure(error: &ClientError) -> Failure {
 pub(super) fn delivery_failure(error: &ClientError) -> Failure {
     let failure = failure(error);
     match error.kind {
+        // The gateway accepted the credential before, so this is about the signature.
+        ClientErrorKind::Refused(ErrorCode::AuthFailed) => Failure {
+            message: error.to_string(),
+            ..failure
+        },
         ClientErrorKind::Refused(ErrorCode::AgentOffline) => Failure {
             exit: Exit::Unreachable,
             ..failure

@@ -167,10 +167,16 @@ pub(super) async fn request(args: RequestArgs) -> Result<Exit, Failure> {
     let reply = requester.send_and_wait(&message, limit, on_progress).await;
     let reply = reply.map_err(|error| delivery_failure(&error))?;
     requester.disconnect().await;
+    if let Some(status) = reply.signature.filter(|_| !args.json) {
+        note(format_args!("signature: {}", status.as_str()));
+    }
     LineWriter::default().write(match args.json {
         true => {
-            json!({"agent": message.agent, "sessionId": reply.session_id, "content": reply.content})
-                .to_string()
+            let mut line = json!({"agent": message.agent, "sessionId": reply.session_id, "content": reply.content});
+            if let Some(status) = reply.signature {
+                line["signature"] = status.as_str().into();
+            }
+            line.to_string()
         }
         false => text::block(&reply.text).into_owned(),
     });

@@ -6,6 +6,7 @@ mod backend;
 mod create;
 pub(super) mod embedded;
 mod gateway_args;
+mod keygen;
 mod messages;
 mod sessions;
 mod status;
@@ -76,6 +77,7 @@ enum Command {
     Vote(messages::VoteArgs),
     Workspaces(sessions::WorkspacesArgs),
     Doctor(status::DoctorArgs),
+    Keygen(keygen::Args),
     Validate(validate::Args),
     Tally(validate::TallyArgs),
 }
@@ -98,6 +100,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Some(Command::Vote(args)) => messages::vote(args).await,
         Some(Command::Workspaces(args)) => sessions::workspaces(args).await,
         Some(Command::Doctor(args)) => status::doctor(args).await,
+        Some(Command::Keygen(args)) => keygen::run(&args),
         Some(Command::Validate(args)) => validate::run(&args).await,
         Some(Command::Tally(args)) => Ok(validate::tally(&args)),
     }

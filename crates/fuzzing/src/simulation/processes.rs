@@ -168,7 +168,7 @@ pub(super) fn start_agents(world: &Arc<World>, faults: u64) {
             let (connection, proposals) = &mut *proposals.lock().unwrap();
             let text = match event {
                 AgentEvent::Connected(id) => return connection.clone_from(id),
-                AgentEvent::Received(_, text) => text,
+                AgentEvent::Received(_, text, _) => text,
                 AgentEvent::Proposed(id, text) => {
                     let before = proposals.insert(id.clone(), connection.clone());
                     // The gateway sends a pending proposal again, with the same id, to a member that reconnects.

@@ -19,7 +19,7 @@ async fn link_error(world: &World, hub: &links::Hub) -> String {
 }
 
 #[tokio::test]
-async fn h_54_broken_link_leaves_the_fate_of_requests_unknown() {
+async fn h_62_broken_link_leaves_the_fate_of_requests_unknown() {
     let world = World::new();
     let mut pair = world.pair().await;
     pair.steward.send(asks("coder@berlin", "r-1")).await;
@@ -51,7 +51,7 @@ async fn h_54_broken_link_leaves_the_fate_of_requests_unknown() {
 }
 
 #[tokio::test]
-async fn h_54_lost_connection_is_1003() {
+async fn h_62_lost_connection_is_1003() {
     let world = World::new();
     let mut pair = world.pair().await;
     pair.steward.send(asks("coder@berlin", "r-1")).await;
@@ -63,7 +63,7 @@ async fn h_54_lost_connection_is_1003() {
 }
 
 #[tokio::test]
-async fn h_52_other_gateway_cannot_lie_about_the_sender() {
+async fn h_60_other_gateway_cannot_lie_about_the_sender() {
     let world = World::new();
     let accepts = json!([{"name": "paris", "certificate": "paris", "agents": ["steward"], "export": ["coder"]}]);
     for (strict, code) in [(false, None), (true, Some(5004))] {
@@ -98,7 +98,7 @@ async fn h_52_other_gateway_cannot_lie_about_the_sender() {
 }
 
 #[tokio::test]
-async fn h_51_other_gateway_reaches_exported_agents_only() {
+async fn h_59_other_gateway_reaches_exported_agents_only() {
     let world = World::new();
     let accepts =
         json!([{"name": "paris", "certificate": "paris", "agents": ["*"], "export": ["coder"]}]);
@@ -139,7 +139,7 @@ async fn h_51_other_gateway_reaches_exported_agents_only() {
 }
 
 #[tokio::test]
-async fn h_54_flood_of_a_link_waits_and_spares_others() {
+async fn h_62_flood_of_a_link_waits_and_spares_others() {
     let world = World::new();
     let accepts =
         json!([{"name": "paris", "certificate": "paris", "agents": ["*"], "export": ["*"]}]);
@@ -170,7 +170,7 @@ async fn h_54_flood_of_a_link_waits_and_spares_others() {
 }
 
 #[tokio::test]
-async fn h_56_wrong_certificates_keep_the_link_down() {
+async fn h_64_wrong_certificates_keep_the_link_down() {
     let world = World::new();
     let accepts =
         json!([{"name": "paris", "certificate": "paris", "agents": ["*"], "export": ["*"]}]);
@@ -221,7 +221,7 @@ async fn lists(agents: Value) -> Gateways {
 }
 
 #[tokio::test]
-async fn h_51_long_and_hostile_lists_are_bounded() {
+async fn h_59_long_and_hostile_lists_are_bounded() {
     let world = World::new();
     let many: Vec<Value> = (0..20_000)
         .map(|i| json!({"name": format!("a{i}"), "status": "idle"}))

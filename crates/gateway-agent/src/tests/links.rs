@@ -231,7 +231,7 @@ pub(super) async fn ping(client: &mut Client) -> Envelope {
 }
 
 #[tokio::test]
-async fn h_52_request_and_reply_cross_a_link() {
+async fn h_60_request_and_reply_cross_a_link() {
     let world = World::new();
     let mut pair = world.pair().await;
     let request = asks("coder@berlin", "r-1").with("sessionId", "s-1");
@@ -267,7 +267,7 @@ async fn h_52_request_and_reply_cross_a_link() {
 }
 
 #[tokio::test]
-async fn h_52_accepting_gateway_asks_the_dialling_one() {
+async fn h_60_accepting_gateway_asks_the_dialling_one() {
     let world = World::new();
     let mut pair = world.pair().await;
     let mut nameless = world.client(&pair.berlin, &[]).await;
@@ -291,7 +291,7 @@ async fn h_52_accepting_gateway_asks_the_dialling_one() {
 }
 
 #[tokio::test]
-async fn h_54_pong_follows_the_acceptance_of_the_other_gateway() {
+async fn h_62_pong_follows_the_acceptance_of_the_other_gateway() {
     let world = World::new();
     let mut pair = world.pair().await;
     for i in 0..20 {
@@ -309,7 +309,7 @@ async fn h_54_pong_follows_the_acceptance_of_the_other_gateway() {
 }
 
 #[tokio::test]
-async fn h_54_refusal_of_the_other_gateway_precedes_the_pong() {
+async fn h_62_refusal_of_the_other_gateway_precedes_the_pong() {
     let world = World::new();
     let mut pair = world.pair().await;
     let content = json!({"agent": "coder", "status": "error"});
@@ -330,7 +330,7 @@ async fn h_54_refusal_of_the_other_gateway_precedes_the_pong() {
 }
 
 #[tokio::test]
-async fn h_51_agents_are_listed_with_their_status() {
+async fn h_59_agents_are_listed_with_their_status() {
     let world = World::new();
     let pair = world.pair().await;
     let content = json!({"agent": "coder", "status": "busy"});
@@ -361,7 +361,7 @@ async fn h_51_agents_are_listed_with_their_status() {
 }
 
 #[tokio::test]
-async fn h_53_message_crosses_a_line_of_three() {
+async fn h_61_message_crosses_a_line_of_three() {
     let world = World::new();
     let of_rome = json!([{"name": "berlin", "certificate": "berlin", "agents": ["*", "*@*"], "export": ["*"]}]);
     let rome = world.hub(of_rome, json!({})).await;
@@ -401,7 +401,7 @@ async fn h_53_message_crosses_a_line_of_three() {
 }
 
 #[tokio::test]
-async fn h_53_broadcast_in_a_ring_arrives_once() {
+async fn h_61_broadcast_in_a_ring_arrives_once() {
     let world = World::new();
     let accepts = |name: &str| json!({"name": name, "certificate": name, "agents": ["*"], "export": ["*"], "broadcasts": true});
     let dials = |own: &str, other: &str, to: &Hub| {
@@ -460,7 +460,7 @@ async fn h_53_broadcast_in_a_ring_arrives_once() {
 }
 
 #[tokio::test]
-async fn h_55_triad_behind_a_link_decides() {
+async fn h_63_triad_behind_a_link_decides() {
     let world = World::new();
     let mut pair = world.pair().await;
     let mut members = Vec::new();

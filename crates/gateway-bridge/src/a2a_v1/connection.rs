@@ -63,6 +63,8 @@ pub(crate) struct A2aV1Connection {
     pub(crate) agents: AgentRegistry,
     /// Whether a ping was sent that the gateway has not yet answered with a pong or an error.
     pub(super) pinging: AtomicBool,
+    /// Whether the gateway sets the status of signatures itself.
+    pub(super) marks_signatures: bool,
 }
 
 struct CloseReason {
@@ -90,6 +92,7 @@ impl A2aV1Connection {
             tasks,
             agents: AgentRegistry::default(),
             pinging: AtomicBool::new(false),
+            marks_signatures: false,
         }
     }
 

@@ -11,6 +11,7 @@ use tokio::time::{timeout, timeout_at};
 use crate::dial::{DialedSocket, broken, failed};
 use crate::pending_tasks::PendingTasks;
 use crate::settings::{Settings, without_token};
+use crate::signer::{Signer, marks_signatures};
 use base::environment::Environment;
 use base::log::Log;
 use collective::{
@@ -68,6 +69,7 @@ pub(crate) struct Introduction<'a> {
     /// How long to wait for the response to the credential before the client advertises its capabilities; `None` waits on.
     pub(crate) auth_timeout: Option<Duration>,
     pub(crate) capabilities: Value,
+    pub(crate) signer: Option<&'a Signer>,
 }
 
 /// Performs the handshake, and returns the acknowledgement of the gateway. The caller sets the timeout.
@@ -84,7 +86,10 @@ pub(crate) async fn shake_hands<I: HandshakeIo>(
             None => authenticated.await?,
         }
     }
-    let content = json!({"action": "advertise", "capabilities": introduction.capabilities});
+    let mut content = json!({"action": "advertise", "capabilities": introduction.capabilities});
+    if let Some(signer) = introduction.signer {
+        content["keys"] = signer.public_keys();
+    }
     io.send(Kind::Handshake, content).await?;
     loop {
         let envelope = io.next().await?;
@@ -153,12 +158,14 @@ pub(super) async fn connect(
             "supportedMessageTypes": SUPPORTED_KINDS.map(Kind::as_str),
             "version": PROTOCOL_VERSION,
         }),
+        signer: settings.signer.as_ref(),
     };
     let acknowledged = timeout_at(until, shake_hands(&mut io, introduction)).await;
     match acknowledged.unwrap_or_else(|_| Err(acknowledgement_timeout(&settings).into())) {
         Ok(acknowledgement) => {
             let names = available_agents(&acknowledgement);
             io.connection.agents.seed(names);
+            io.connection.marks_signatures = marks_signatures(&acknowledgement);
             Ok((io.connection, io.receiver))
         }
         Err(error) => {

@@ -12,7 +12,7 @@ use crate::dial::failed;
 use crate::pending_tasks::{AwaitGuard, PendingTask, Resend, TaskKind, TaskOutcome};
 use crate::proposal::Proposal;
 use a2a::{Part, SendRequest};
-use collective::{Envelope, ErrorCode, Kind, MAX_FRAME_BYTES, validate};
+use collective::{Envelope, ErrorCode, Kind, MAX_FRAME_BYTES, SUBPROTOCOL, validate};
 use peer::{Delivered, PeerError};
 
 use super::GatewayError;
@@ -189,6 +189,16 @@ fn encode_frame(connection: &A2aV1Connection, envelope: Envelope) -> Result<Stri
         let message = format!("the message was not sent: {}", error.message);
         failed(error.code, message)
     })?;
+    let signer = connection.settings.signer.as_ref();
+    // The other dialects rename what a signature covers.
+    let envelope = match signer.filter(|_| connection.codec.dialect == SUBPROTOCOL) {
+        Some(signer) => signer.sign(envelope).map_err(|reason| {
+            let message =
+                format!("the message was not sent, because it cannot be signed: {reason}");
+            failed(ErrorCode::InvalidContent, message)
+        })?,
+        None => envelope,
+    };
     let frame = (connection.codec.encode)(envelope);
     if frame.len() > MAX_FRAME_BYTES {
         let message = format!(

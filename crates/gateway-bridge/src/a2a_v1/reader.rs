@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::dial::failed;
 use crate::settings::{is_keep_alive, without_token};
+use crate::signer::without_foreign_mark;
 use crate::{ListPurpose, members};
 use collective::{CloseCode, Envelope, ErrorCode, GATEWAY, Kind, MAX_FRAME_BYTES};
 use egress::websocket::{Frame, Receiver};
@@ -109,6 +110,7 @@ impl FrameReader<'_> {
         match (self.connection.codec.decode)(&text) {
             Ok(envelope) => {
                 self.bad_frames = 0;
+                let envelope = without_foreign_mark(envelope, self.connection.marks_signatures);
                 self.handle_envelope(envelope).await;
             }
             // A later version of the protocol may define unknown types.

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::pending_tasks::{PendingTask, TaskKind, TaskOutcome};
 use a2a::Message;
 use base::backoff::Backoff;
+use collective::signature::SIGNATURE_STATUS;
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, Quorum, Tally, Vote};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
@@ -150,13 +151,16 @@ fn read_message(entry: &PendingTask, envelope: &Envelope) -> Result<Message, Pee
     };
     let id = envelope.id().unwrap_or(&entry.id);
     let context = envelope.session_id().unwrap_or(&entry.context_id);
-    let message = json!({
+    let mut message = json!({
         "kind": "message",
         "messageId": id,
         "role": "agent",
         "contextId": context,
         "parts": parts,
     });
+    if let Some(status) = envelope.signature_status() {
+        message["metadata"] = json!({SIGNATURE_STATUS: status.as_str()});
+    }
     Message::read(message).map_err(|e| {
         let message = format!("the agent's answer cannot be read: {e}");
         PeerError::new(PeerErrorKind::InvalidResponse, message)

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::a2a_v1::new_id;
 use base::environment::Environment;
-use collective::{Envelope, ErrorCode, Kind, Vote};
+use collective::{Envelope, ErrorCode, Kind, SignatureStatus, Vote};
 
 /// The channel of the triad's decisions.
 const DECISIONS: &str = "triad:decision";
@@ -59,8 +59,8 @@ pub enum AgentEvent {
     Connected(String),
     /// The connection failed. The agent reconnects after the delay.
     Lost(ClientError, Duration),
-    /// The agent received a message: sender and text.
-    Received(String, String),
+    /// The agent received a message: sender, text, and what the gateway says about its signature.
+    Received(String, String, Option<SignatureStatus>),
     /// The agent sent this reply.
     Answered(String),
     /// The agent received a proposal: id and text.
@@ -84,13 +84,21 @@ impl AgentEvent {
         Self::Decided(text("proposalId"), text("result"))
     }
 
+    /// Creates the event of a message with this sender and text.
+    pub fn received(from: &str, text: &str, message: &Envelope) -> Self {
+        Self::Received(from.to_owned(), text.to_owned(), message.signature_status())
+    }
+
     /// Returns the event as JSON, for programs.
     pub fn json(&self) -> Value {
         match self {
             Self::Connected(client) => json!({"happened": "connected", "clientId": client}),
             Self::Lost(error, wait) => error.lost_json(*wait),
-            Self::Received(from, text) => {
+            Self::Received(from, text, None) => {
                 json!({"happened": "received", "from": from, "text": text})
+            }
+            Self::Received(from, text, Some(status)) => {
+                json!({"happened": "received", "from": from, "text": text, "signature": status.as_str()})
             }
             Self::Answered(text) => json!({"happened": "answered", "text": text}),
             Self::Proposed(id, proposal) => {
@@ -116,7 +124,10 @@ impl fmt::Display for AgentEvent {
             Self::Lost(error, wait) => {
                 write!(f, "{error}; again in {:.1} s", wait.as_secs_f64())
             }
-            Self::Received(from, text) => write!(f, "<- {from}: {text}"),
+            Self::Received(from, text, None) => write!(f, "<- {from}: {text}"),
+            Self::Received(from, text, Some(status)) => {
+                write!(f, "<- {from} ({}): {text}", status.as_str())
+            }
             Self::Answered(text) => write!(f, "-> {text}"),
             Self::Proposed(id, proposal) => write!(f, "<- proposal {id}: {proposal}"),
             Self::Voted(id, vote) => write!(f, "-> vote {} on {id}", vote.as_str()),
@@ -223,7 +234,7 @@ fn reply_to_message(
 ) -> Option<(Envelope, AgentEvent)> {
     let from = envelope.from().unwrap_or("unknown");
     let text = message_text(envelope);
-    on_event(&AgentEvent::Received(from.to_owned(), text.clone()));
+    on_event(&AgentEvent::received(from, &text, envelope));
     if envelope.metadata("requiresResponse") != Some(&Value::Bool(true)) {
         return None;
     }

@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::a2a_v1::{HandshakeIo, Introduction, available_agents, new_id, shake_hands};
 use crate::dial::access;
+use crate::signer::{Signer, marks_signatures, without_foreign_mark};
 use base::environment::Environment;
 use collective::{
     CloseCode, Envelope, ErrorCode, FRAME_LIMITS, Greeting, Kind, MAX_FRAME_BYTES,
@@ -46,6 +47,8 @@ pub struct ClientConnection {
     silent_since: Instant,
     /// The number of pings since the last frame.
     pings: u32,
+    /// Whether the gateway sets the status of signatures itself.
+    marks_signatures: bool,
 }
 
 /// The sending half of a connection. Clones share the connection.
@@ -53,20 +56,27 @@ pub struct ClientConnection {
 pub struct MessageSender {
     socket: Sender,
     env: Arc<dyn Environment>,
+    signer: Option<Signer>,
 }
 
 impl MessageSender {
-    /// Sends an envelope with the current time, and with a new id if it has none.
+    /// Sends an envelope with the current time, and with a new id if it has none. Signs it if the client has a key.
     ///
     /// # Errors
-    /// The connection was lost.
+    /// The connection was lost, or the message cannot be signed.
     pub async fn send(&self, envelope: Envelope) -> Result<(), ClientError> {
         let envelope = match envelope.id() {
             Some(_) => envelope,
             None => envelope.with("id", new_id(&*self.env)),
         };
-        self.relay(envelope.with("timestamp", self.env.unix_millis()))
-            .await
+        let mut envelope = envelope.with("timestamp", self.env.unix_millis());
+        if let Some(signer) = &self.signer {
+            envelope = signer.sign(envelope).map_err(|reason| {
+                let message = format!("cannot sign the message: {reason}");
+                ClientError::new(ClientErrorKind::Refused(ErrorCode::InvalidContent), message)
+            })?;
+        }
+        self.relay(envelope).await
     }
 
     /// Sends an envelope of another sender unchanged. Its `ttl` counts from its own time.
@@ -122,12 +132,18 @@ impl ClientConnection {
             sender: MessageSender {
                 socket: opened.sender,
                 env: Arc::clone(env),
+                signer: endpoint.signer.clone(),
             },
             receiver: opened.receiver,
             endpoint: endpoint.clone(),
             silent_since: Instant::now(),
             pings: 0,
+            marks_signatures: false,
         };
+        // Without a credential, a gateway knows a client by the agent that it serves.
+        let own = endpoint.signer.as_ref().map(Signer::name);
+        let own = own.filter(|_| agents.is_empty() && endpoint.token.is_none());
+        let agents: Vec<&str> = agents.iter().copied().chain(own).collect();
         let introduction = Introduction {
             token: endpoint.token.as_ref(),
             auth_timeout: None,
@@ -136,8 +152,10 @@ impl ClientConnection {
                 "supportedAgents": agents,
                 "version": PROTOCOL_VERSION,
             }),
+            signer: endpoint.signer.as_ref(),
         };
         let acknowledgement = shake_hands(&mut connection, introduction).await?;
+        connection.marks_signatures = marks_signatures(&acknowledgement);
         let text = |field| {
             let text = acknowledgement.content_str(field);
             text.unwrap_or_default().to_owned()
@@ -219,7 +237,7 @@ impl ClientConnection {
                 tokio::spawn(async move { sender.send(pong).await });
                 continue;
             }
-            return Ok(envelope);
+            return Ok(without_foreign_mark(envelope, self.marks_signatures));
         }
     }
 

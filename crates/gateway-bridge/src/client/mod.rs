@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::settings;
+use crate::signer::Signer;
 use base::backoff::Backoff;
 use base::environment::{Environment, SystemEnvironment};
 use egress::credential::Trust;
@@ -51,6 +52,8 @@ pub struct Endpoint {
     /// The silence after which the client sends a ping, like the gateway does. After three times as long, the client
     /// considers the connection lost.
     pub heartbeat: Duration,
+    /// Signs the messages of the client; `None` leaves them unsigned.
+    pub signer: Option<Signer>,
 }
 
 impl Endpoint {
@@ -69,6 +72,7 @@ impl Endpoint {
             allow_remote: false,
             timeout: Self::DEFAULT_TIMEOUT,
             heartbeat: Self::DEFAULT_HEARTBEAT,
+            signer: None,
         }
     }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::a2a_v1::new_id;
 use base::environment::Environment;
-use collective::{Envelope, GATEWAY, Kind};
+use collective::{Envelope, GATEWAY, Kind, SignatureStatus, TriadConfig};
 use egress::HttpClient;
 
 /// A message to an agent.
@@ -35,6 +35,8 @@ pub struct Reply {
     pub content: Value,
     /// The session.
     pub session_id: Option<String>,
+    /// What the gateway says about the signature of the reply.
+    pub signature: Option<SignatureStatus>,
 }
 
 /// A client that sends one request after another.
@@ -230,6 +232,7 @@ impl Requester {
         Ok(Reply {
             text: message_text(&reply),
             session_id: reply.session_id().map(str::to_owned),
+            signature: reply.signature_status(),
             content: content.clone(),
         })
     }
@@ -246,6 +249,12 @@ impl Requester {
         limit: Option<Duration>,
         mut on_vote: impl FnMut(&str, &Value),
     ) -> Result<Value, ClientError> {
+        let mut proposal = proposal;
+        if self.endpoint.signer.is_some() && proposal.get("deadline").is_none() {
+            // A gateway would add a deadline, which the signature does not cover.
+            let limit = TriadConfig::default().deadline_ms;
+            proposal["deadline"] = self.env.unix_millis().saturating_add(limit).into();
+        }
         let request = Envelope::new(Kind::Proposal, proposal)
             .with("id", id)
             .with_metadata("correlationId", id)

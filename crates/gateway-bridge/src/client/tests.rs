@@ -158,9 +158,15 @@ async fn agent_replies_only_if_required() {
         ["steward", "s-1", "m-2"]
     );
     let next = alpha.next().await;
-    assert_eq!(next, AgentEvent::Received("steward".into(), "m-1".into()));
+    assert_eq!(
+        next,
+        AgentEvent::Received("steward".into(), "m-1".into(), None)
+    );
     let next = alpha.next().await;
-    assert_eq!(next, AgentEvent::Received("steward".into(), "m-2".into()));
+    assert_eq!(
+        next,
+        AgentEvent::Received("steward".into(), "m-2".into(), None)
+    );
     assert_eq!(
         alpha.next().await,
         AgentEvent::Answered("I read: m-2".into())

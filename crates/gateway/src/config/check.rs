@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use serde_json::Value;
 use url::Url;
 
-use super::{AuthConfig, BackendConfig, JwtAlgorithm, Permissions, ServerConfig};
+use super::{
+    AuthConfig, BackendConfig, JwtAlgorithm, Permissions, ServerConfig, SigningMode, message_keys,
+};
 use base::config::{ConfigError, gateway_url, normal_url};
 use base::validation::escape;
 use collective::GATEWAY;
@@ -53,7 +55,12 @@ pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
     let agents = config.agents.iter().map(|agent| agent.name.as_str());
     // A workspace is a directory, and some file systems are case-insensitive.
     unique(agents, "/agents", "name", str::to_ascii_lowercase)?;
+    if config.signing.pin_first_use && config.greatest_signing_mode() == SigningMode::Off {
+        let message = "it has no effect, because no signature is verified; set `signing.mode` to `verify` or `require`";
+        return Err(ConfigError::at("/signing/pinFirstUse", message));
+    }
     for (i, agent) in config.agents.iter().enumerate() {
+        message_keys(i, agent)?;
         if let Some(backend) = &agent.backend {
             check_backend(backend, &format!("/agents/{i}/backend"))?;
         }

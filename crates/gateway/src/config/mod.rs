@@ -14,10 +14,12 @@ use std::path::{Path, PathBuf};
 
 use base::config::{ConfigError, Secret};
 use base::files::Fsync;
+use base::jws::KeySet;
 use base::{config, named, settings};
 use collective::{MAX_FRAME_BYTES, TriadConfig};
 use http_server::tls::TlsFiles;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The schema of the gateway's configuration, as shipped.
 pub const SCHEMA: &str = include_str!("../../../../schema/gateway.schema.json");
@@ -73,7 +75,56 @@ settings! {
         pub tls: Option<TlsFiles>,
         /// The audit log.
         pub audit: AuditConfig,
+        /// Signatures of messages.
+        pub signing: SigningConfig,
     }
+}
+
+named! {
+    /// What the gateway does with signatures of messages.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum SigningMode {
+        /// Forwards them unread.
+        #[default]
+        Off = "off",
+        /// Verifies them, and says in each message what it found.
+        Verify = "verify",
+        /// Refuses messages without a valid one.
+        Require = "require",
+    }
+}
+
+settings! {
+    /// Signatures of messages (Heretek A2A §13.3).
+    #[derive(Debug, Clone, Deserialize)]
+    pub struct SigningConfig {
+        /// What the gateway does with signatures of senders that have no mode of their own.
+        pub mode: SigningMode,
+        /// Whether votes need a valid signature in any mode.
+        pub require_votes: bool,
+        /// Whether the first key that a configured agent advertises becomes its key.
+        pub pin_first_use: bool,
+        /// The private key with which the gateway signs decisions; `None` leaves them unsigned.
+        pub key_file: Option<PathBuf>,
+    }
+}
+
+/// The maximum number of keys of an agent.
+pub(crate) const MAX_AGENT_KEYS: usize = 8;
+
+/// Returns the keys of the agent at an index of the configuration.
+///
+/// # Errors
+/// The first unusable key, with its JSON Pointer.
+pub(crate) fn message_keys(index: usize, agent: &AgentConfig) -> Result<KeySet, ConfigError> {
+    let keys: Vec<Value> = agent.keys.iter().cloned().map(Value::Object).collect();
+    KeySet::of_messages(&keys).map_err(|(i, fault)| {
+        ConfigError::at(
+            format!("/agents/{index}/keys/{i}"),
+            format!("the key {fault}"),
+        )
+    })
 }
 
 settings! {
@@ -157,6 +208,16 @@ impl ServerConfig {
         check::check(config)
     }
 
+    /// Returns the greatest of all modes of signatures.
+    pub(crate) fn greatest_signing_mode(&self) -> SigningMode {
+        let votes = match self.signing.require_votes {
+            true => SigningMode::Require,
+            false => SigningMode::Off,
+        };
+        let agents = self.agents.iter().filter_map(|agent| agent.signing);
+        agents.fold(self.signing.mode.max(votes), SigningMode::max)
+    }
+
     /// Returns the path of the audit log.
     pub fn audit_path(&self) -> PathBuf {
         let own = || self.state_dir.join(AUDIT);
@@ -217,6 +278,7 @@ fn resolve_paths(config: &mut ServerConfig, folder: &Path) {
                 _ => None,
             }),
     );
+    all.extend(&mut config.signing.key_file);
     let backends = config
         .agents
         .iter_mut()
@@ -346,6 +408,11 @@ pub struct AgentConfig {
     pub permissions: Option<Permissions>,
     /// The backend of an agent that the gateway itself runs. `None` means that a client serves the agent.
     pub backend: Option<BackendConfig>,
+    /// What the gateway does with signatures of this agent; `None` for the mode of all.
+    pub signing: Option<SigningMode>,
+    /// The public keys with which the agent signs, as JSON Web Keys.
+    #[serde(default)]
+    pub keys: Vec<Map<String, Value>>,
 }
 
 /// A service that is not an agent (Heretek A2A §6.4).
@@ -415,6 +482,8 @@ fn collective() -> Vec<AgentConfig> {
         description: None,
         permissions: None,
         backend: None,
+        signing: None,
+        keys: Vec::new(),
     };
     agents.map(agent).to_vec()
 }

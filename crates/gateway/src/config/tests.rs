@@ -30,7 +30,9 @@ fn full_config() -> Value {
         "sessions": {"encryption": {"refusePlain": true, "keys": [{"keyFile": "key"}, {"key": {"source": "env", "id": "K"}},
             {"credential": "c"}]}},
         "agents": [{"name": "alpha", "role": "Triad member", "description": "votes",
-            "permissions": {"send": ["*"], "vote": true}}],
+            "permissions": {"send": ["*"], "vote": true}, "signing": "require", "keys": [{"kty": "OKP", "crv": "Ed25519",
+            "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}],
+        "signing": {"mode": "verify", "requireVotes": true, "pinFirstUse": true, "keyFile": "signing.pem"},
         "services": [{"serviceId": "weather", "endpoint": "http://127.0.0.1:9/x", "capabilities": ["a"],
             "healthEndpoint": "http://127.0.0.1:9/health"}],
         "triad": {"members": ["a", "b", "c"], "deadlineMs": 5, "quorum": "all"},
@@ -108,6 +110,11 @@ fn every_key_is_read() {
     let encryption = config.sessions.encryption.unwrap();
     assert!(encryption.refuse_plain && encryption.keys.len() == 3);
     assert_eq!(config.agents.len(), 1);
+    assert_eq!(config.agents[0].signing, Some(SigningMode::Require));
+    assert_eq!(config.agents[0].keys.len(), 1);
+    let signing = &config.signing;
+    assert_eq!(signing.mode, SigningMode::Verify);
+    assert!(signing.require_votes && signing.pin_first_use && signing.key_file.is_some());
     assert!(config.agents[0].permissions.as_ref().unwrap().vote);
     assert_eq!(config.services[0].capabilities, ["a"]);
     assert_eq!(
@@ -189,6 +196,7 @@ fn error_has_json_pointer_and_cause() {
         ("/limits/queueBytes", json!(2000), "frameBytes"),
         ("/limits/idleMs", json!(100), "heartbeatMs"),
         ("/audit/path", json!(""), "fewer"),
+        ("/signing/mode", json!("sign"), "allowed values"),
     ] {
         let (at, message) = config_error(with(place, value));
         assert_eq!(at, place, "{message}");
@@ -235,15 +243,24 @@ fn error_has_json_pointer_and_cause() {
             "allowed values",
         ),
         ("/origins", origins, "/0", "not an origin"),
+        (
+            "/agents/0/keys",
+            json!([{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "d": "s3cret"}]),
+            "/0",
+            "private members",
+        ),
+        ("/agents/0/keys", json!([{"kty": "oct"}]), "/0", "not a key"),
     ] {
         let (at, message) = config_error(with(place, value));
         assert_eq!(at, format!("{place}{inner}"), "{message}");
         assert!(message.contains(expected), "{at}: {message}");
     }
     let public = json!({"listen": "0.0.0.0:1"});
+    let pins = json!({"signing": {"pinFirstUse": true}});
     let no_authority = without("/tls", "clientCaFile");
     for (config, place, expected) in [
         (json!([]), "", "must be object"),
+        (pins, "/signing/pinFirstUse", "no effect"),
         (json!({"lisen": 1}), "/lisen", "no such key is known"),
         (public, "/listen", "`tls` and `auth` are required"),
         (no_authority, "/auth/certificates", "`tls.clientCaFile`"),

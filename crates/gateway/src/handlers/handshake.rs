@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::jws::KeySet;
 use base::text::first_chars;
 use serde_json::{Value, json};
 
@@ -127,6 +128,7 @@ impl GatewayState {
             }
             served
         });
+        let keys = self.signing.advertised(envelope.content())?;
         let mut advertised = Vec::new();
         if let Some(names) = served {
             let names = match client.link() {
@@ -142,20 +144,23 @@ impl GatewayState {
                 validate(name).map_err(|(code, message)| RequestError::new(code, message))?;
                 self.authorize_serve(client, name)?;
             }
+            self.accept_keys(client, &names, keys.as_ref(), false)?;
             self.registry_mut().set_agents(client, names.clone())?;
             advertised = names;
         }
+        self.accept_keys(client, &client.names(), keys.as_ref(), true)?;
         let available: Vec<Value> = {
             let listed = self.registry().list();
             let visible = listed.iter().filter(|agent| client.may_see(&agent.name));
             visible.map(|agent| (*agent.name).into()).collect()
         };
-        let content = json!({
+        let mut content = json!({
             "action": "acknowledge",
             "clientId": &**client.id(),
             "availableAgents": available,
             "protocolVersion": PROTOCOL_VERSION,
         });
+        self.signing.introduce(&mut content);
         self.send(client, context.reply(Kind::Handshake, content))
             .await;
         // Clients expect the acknowledgement before any other message.
@@ -163,6 +168,22 @@ impl GatewayState {
             self.send_pending_proposals(name, client);
         }
         Ok(Outcome::Done)
+    }
+
+    /// Checks, and with `pins` stores, the keys that a client advertises for its agents and the agent of its credential.
+    fn accept_keys(
+        &self,
+        client: &Client,
+        names: &[Arc<str>],
+        keys: Option<&KeySet>,
+        pins: bool,
+    ) -> Result<(), RequestError> {
+        let Some(keys) = keys else {
+            return Ok(());
+        };
+        let own = client.identity().and_then(|own| own.agent.as_deref());
+        let names: Vec<&str> = names.iter().map(|name| &**name).chain(own).collect();
+        self.signing.accept(&names, keys, pins)
     }
 
     fn authorize_serve(&self, client: &Client, name: &str) -> Result<(), RequestError> {

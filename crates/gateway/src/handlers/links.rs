@@ -128,7 +128,7 @@ impl GatewayState {
                     _ => envelope.with("from", Value::Null),
                 };
                 let envelope = envelope.with_content("proposalId", &*pending.correlation_id);
-                Ok(self.deliver_progress(client, envelope, &pending))
+                self.deliver_progress(client, envelope, &pending)
             }
             _ if pending.unconfirmed.is_some() => {
                 let removed = client.pending.remove(envelope.correlation_id(), None);

@@ -56,7 +56,7 @@ impl GatewayState {
     ) -> Result<Outcome, RequestError> {
         let pending = client.pending.find(&envelope);
         if let Some(pending) = pending {
-            return Ok(self.deliver_progress(client, envelope, &pending));
+            return self.deliver_progress(client, envelope, &pending);
         }
         let text = envelope.content_str("status").ok_or_else(|| {
             RequestError::new(
@@ -99,15 +99,17 @@ impl GatewayState {
         client: &Client,
         envelope: Envelope,
         pending: &PendingRequest,
-    ) -> Outcome {
+    ) -> Result<Outcome, RequestError> {
+        let progress = self.stamp_reply(client, envelope, pending);
+        let progress = self.check_signature(client, progress)?;
         let sent = pending.requester.upgrade().is_some_and(|requester| {
-            let progress = requester.outgoing(self.stamp_reply(client, envelope, pending));
+            let progress = requester.outgoing(progress);
             progress.is_ok_and(|progress| requester.outbox.try_send(progress.to_text()).is_ok())
         });
-        match sent {
+        Ok(match sent {
             true => Outcome::Delivered,
             false => Outcome::Dropped,
-        }
+        })
     }
 
     /// Sends `{"result": "ok"}` if the sender requires a response.
@@ -142,17 +144,19 @@ impl GatewayState {
             Some(id) => id.into(),
             None => format!("msg-{}", self.env.uuid()).into(),
         };
-        let session = match self.has_workspace(&agent) {
-            true => Some(self.session(client, &agent, &envelope, context).await?),
-            false => envelope.session_id().map(Into::into),
-        };
-        let mut envelope = envelope
-            .with("id", &*id)
-            .with("from", &*from)
-            .with("sessionId", session.as_deref());
+        let mut envelope = envelope.with("id", &*id).with("from", &*from);
         if envelope.field("timestamp").is_none() {
             envelope = envelope.with("timestamp", now);
         }
+        let envelope = self.check_signature(client, envelope)?;
+        let session = match self.has_workspace(&agent) {
+            true => {
+                let session = self.session(client, &agent, &envelope, context).await;
+                Some(session.map_err(|error| self.withdraw(&server, None, &envelope, error))?)
+            }
+            false => envelope.session_id().map(Into::into),
+        };
+        let mut envelope = envelope.with("sessionId", session.as_deref());
         if server.link().is_some() {
             envelope = links::next_hop(envelope)?;
         }
@@ -161,15 +165,12 @@ impl GatewayState {
         let is_pending = context.requires_response || may_be_answered || server.link().is_some();
         let key = match is_pending {
             false => None,
-            true => Some(self.register_pending(
-                client,
-                &server,
-                context,
-                &agent,
-                from,
-                &id,
-                session.clone(),
-            )?),
+            true => {
+                let session = session.clone();
+                let key =
+                    self.register_pending(client, &server, context, &agent, from, &id, session);
+                Some(key.map_err(|error| self.withdraw(&server, None, &envelope, error))?)
+            }
         };
         let delivered = match &key {
             Some(key) => envelope.clone().with_metadata("correlationId", &**key),
@@ -188,12 +189,12 @@ impl GatewayState {
             Ok(room) => room,
             Err(error) => {
                 let error = RequestError::undelivered(&agent, error);
-                return Err(self.withdraw(&server, key.as_deref(), error));
+                return Err(self.withdraw(&server, key.as_deref(), &envelope, error));
             }
         };
         let stored = self.store(client, &agent, &envelope, session.as_deref());
         if let Err(error) = stored.await {
-            return Err(self.withdraw(&server, key.as_deref(), error));
+            return Err(self.withdraw(&server, key.as_deref(), &envelope, error));
         }
         self.publish(delivery(delivered.kind().as_str(), &delivered, &agent));
         match room.push(item) {
@@ -205,7 +206,7 @@ impl GatewayState {
             }
             Err(error) => {
                 let error = RequestError::undelivered(&agent, error);
-                Err(self.withdraw(&server, key.as_deref(), error))
+                Err(self.withdraw(&server, key.as_deref(), &envelope, error))
             }
         }
     }
@@ -299,7 +300,14 @@ impl GatewayState {
     }
 
     /// Removes the pending request of an undelivered message, and returns the error.
-    fn withdraw(&self, server: &Client, key: Option<&str>, error: RequestError) -> RequestError {
+    fn withdraw(
+        &self,
+        server: &Client,
+        key: Option<&str>,
+        envelope: &Envelope,
+        error: RequestError,
+    ) -> RequestError {
+        self.signing.forget(envelope);
         if let Some(pending) = key.and_then(|key| server.pending.remove(Some(key), None)) {
             self.complete(&pending);
         }
@@ -391,7 +399,7 @@ impl GatewayState {
         );
         let remove = || client.pending.remove(ids.0.as_deref(), ids.1.as_deref());
         let is_error = envelope.kind() == Kind::Error;
-        let reply = self.stamp_reply(client, envelope, pending);
+        let reply = self.check_signature(client, self.stamp_reply(client, envelope, pending))?;
         let disconnected = || {
             let message = "the requester disconnected; the reply was not delivered";
             RequestError::new(ErrorCode::AgentOffline, message)
@@ -419,12 +427,14 @@ impl GatewayState {
             Some(Ok(room)) => Some(room),
             Some(Err(EnqueueError::Closed)) | None => None,
             Some(Err(full)) => {
+                self.signing.forget(&reply);
                 return Err(RequestError::undelivered(&pending.requester_name, full));
             }
         };
         if !is_error {
             let stored = self.store(client, &pending.agent, &reply, pending.session.as_deref());
             if let Err(error) = stored.await {
+                self.signing.forget(&reply);
                 // The agent may send the reply again when the store is busy. Any other error is final.
                 if error.code != ErrorCode::AgentBusy
                     && let Some(pending) = remove()
@@ -509,6 +519,7 @@ impl GatewayState {
         if envelope.field("timestamp").is_none() {
             envelope = envelope.with("timestamp", self.now_millis());
         }
+        let envelope = self.check_signature(client, envelope)?;
         let text: Utf8Bytes = envelope.to_text().into();
         self.publish(delivery("broadcast", &envelope, "*"));
         let (mut delivered, mut failed): (Vec<Value>, Vec<Value>) = Default::default();

@@ -47,6 +47,8 @@ impl GatewayState {
         if envelope.agent().is_some() {
             return self.forward(client, envelope, context).await;
         }
+        let from = client.name(envelope.from());
+        let envelope = self.check_signature(client, envelope.with("from", &*from))?;
         let name = envelope.content_str("service").unwrap_or_default();
         if name == GATEWAY {
             return self.gateway_service(client, &envelope, context).await;
@@ -65,9 +67,9 @@ impl GatewayState {
                 format!("the service `{name}` has an invalid endpoint; ask the gateway's operator to correct it");
             RequestError::new(ErrorCode::AgentError, message)
         })?;
-        let from = client.name(envelope.from());
         self.publish(delivery("request", &envelope, name).with("from", &*from));
         let busy = || {
+            self.signing.forget(&envelope);
             let message = "too many requests to services are running; send the request again later";
             RequestError::busy(message, Duration::from_secs(1))
         };
@@ -76,8 +78,7 @@ impl GatewayState {
         let permit = Arc::clone(&self.services.permits).try_acquire_owned();
         let permit = permit.map_err(|_| busy())?;
         let name = name.to_owned();
-        let from = client.name(envelope.from());
-        let body = envelope.with("from", &*from).to_text();
+        let body = envelope.to_text();
         let (state, client, context) = (Arc::clone(self), Arc::clone(client), context.clone());
         self.tasks.spawn(async move {
             let call = state.call_service(&name, endpoint, body.into());
@@ -262,6 +263,8 @@ impl GatewayState {
             description: envelope.content_str("description").map(str::to_owned),
             permissions: None,
             backend: None,
+            signing: None,
+            keys: Vec::new(),
         };
         self.registry_mut().add_agent(&agent, client.share_key())?;
         Ok(json!({"agent": name, "role": role}))

@@ -64,6 +64,7 @@ impl GatewayState {
             Some(_) => envelope,
             None => envelope.with("timestamp", now),
         };
+        let envelope = self.check_signature(client, envelope)?;
         let proposal = PendingProposal {
             tally: self.triad.tally(),
             fingerprint,
@@ -75,7 +76,11 @@ impl GatewayState {
             timer: None,
             sent: Vec::new(),
         };
-        match self.insert_proposal(client, &id, proposal, &envelope, deadline)? {
+        let inserted = self.insert_proposal(client, &id, proposal, &envelope, deadline);
+        if matches!(inserted, Err(_) | Ok(ProposalOutcome::Full)) {
+            self.signing.forget(&envelope);
+        }
+        match inserted? {
             ProposalOutcome::New => Ok(Outcome::Delivered),
             ProposalOutcome::Pending => Ok(Outcome::Done),
             ProposalOutcome::Decided(message) => {
@@ -213,6 +218,7 @@ impl GatewayState {
             Some(_) => ballot,
             None => ballot.with("timestamp", self.now_millis()),
         };
+        let ballot = self.check_signature(client, ballot)?;
         self.count_vote(&id, &member, vote, &ballot)?;
         self.acknowledge(client, context).await;
         Ok(Outcome::Done)
@@ -280,13 +286,12 @@ impl GatewayState {
                 .with("votes", content["votes"].clone())
                 .with("missing", content["missing"].clone()),
         );
-        let message: Arc<str> = Envelope::new(Kind::Decision, content.clone())
+        let message = Envelope::new(Kind::Decision, content.clone())
             .with("id", format!("msg-{}", self.env.uuid()))
             .with("from", GATEWAY)
             .with("timestamp", self.now_millis())
-            .with_metadata("correlationId", &**id)
-            .to_text()
-            .into();
+            .with_metadata("correlationId", &**id);
+        let message: Arc<str> = self.signing.sign(message).to_text().into();
         proposals.store_decision(id, decided, Arc::clone(&message));
         let text = Utf8Bytes::from(&*message);
         // The proposer may have reconnected. Find the new connection by name.

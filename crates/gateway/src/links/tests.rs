@@ -9,7 +9,7 @@ fn link(agents: &[&str], export: &[&str]) -> Link {
 }
 
 #[test]
-fn h_51_patterns_match_part_by_part() {
+fn h_59_patterns_match_part_by_part() {
     for (pattern, name, expected) in [
         ("*", "coder", true),
         ("*", "coder@paris", false),
@@ -27,7 +27,7 @@ fn h_51_patterns_match_part_by_part() {
 }
 
 #[test]
-fn h_51_hostile_names_are_not_listed() {
+fn h_59_hostile_names_are_not_listed() {
     let link = link(&["*", "*@*", "*@*@*"], &[]);
     assert!(link.lists("coder") && link.lists("coder@paris"));
     let long = "x".repeat(10 << 10);
@@ -56,7 +56,7 @@ fn h_51_hostile_names_are_not_listed() {
 }
 
 #[test]
-fn h_53_agent_behind_the_link_never_goes_back() {
+fn h_61_agent_behind_the_link_never_goes_back() {
     let link = link(&[], &["*", "*@*", "client-*"]);
     assert!(link.exports("coder") && link.exports("coder@paris"));
     for name in ["coder@berlin", "coder@paris@berlin", "client-1", "triad"] {
@@ -65,7 +65,7 @@ fn h_53_agent_behind_the_link_never_goes_back() {
 }
 
 #[test]
-fn h_53_message_passes_four_links() {
+fn h_61_message_passes_four_links() {
     let mut envelope = Envelope::new(Kind::Message, json!({}));
     for hops in 1..=MAX_HOPS {
         envelope = next_hop(envelope).unwrap();
@@ -80,7 +80,7 @@ fn h_53_message_passes_four_links() {
 }
 
 #[test]
-fn h_52_names_are_those_of_the_receiver() {
+fn h_60_names_are_those_of_the_receiver() {
     let link = link(&["*"], &["steward"]);
     let message = |from: &str| {
         Envelope::new(Kind::Message, json!({}))

@@ -18,6 +18,8 @@ fn registry() -> Registry {
         description: None,
         permissions: None,
         backend: None,
+        signing: None,
+        keys: Vec::new(),
     };
     Registry::new(&[agent("beta"), agent("alpha")], false)
 }

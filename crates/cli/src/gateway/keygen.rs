@@ -1,0 +1,59 @@
+//! `remote-agent gateway keygen`: makes a key for signatures of messages, and shows its public key.
+
+use std::{io::ErrorKind, io::Write as _, path::PathBuf};
+
+use base::{files::private_options, jws::SigningKey};
+
+use crate::{
+    exit::{Exit, Failure},
+    output::{LineWriter, note},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent gateway keygen alpha.pem
+  remote-agent gateway agent --name alpha --vote approve \\
+    --signing-key alpha.pem
+
+The command prints the public key for `agents[].keys` of the gateway's configuration. It does not replace a file: \
+it prints the public key of an existing one.";
+
+/// Make a key that signs messages, and print its public key as a JSON Web Key
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The file with the private key (PEM)
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The file cannot be written, or the existing one holds no key.
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let name = args.file.display();
+    match private_options()
+        .write(true)
+        .create_new(true)
+        .open(&args.file)
+    {
+        Ok(mut file) => {
+            let pem = SigningKey::generate_pem().ok_or_else(|| {
+                Failure::new("cannot make a key: the system gives no random numbers")
+            })?;
+            file.write_all(pem.as_bytes())
+                .map_err(|error| Failure::new(format!("cannot write `{name}`: {error}")))?;
+            note(format_args!(
+                "made the private key `{name}`; its public key:"
+            ));
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            note(format_args!("`{name}` exists; its public key:"));
+        }
+        Err(error) => return Err(Failure::new(format!("cannot write `{name}`: {error}"))),
+    }
+    let key = SigningKey::read_for_messages(&args.file).map_err(Failure::usage)?;
+    LineWriter::default().write(key.public_key().to_string());
+    Ok(Exit::Ok)
+}
