@@ -18,6 +18,9 @@ pub fn fixture<T: 'static>(start: impl FnOnce() -> T + Send + 'static) -> Fixtur
     Arc::new(LazyLock::new(Box::new(start)))
 }
 
+/// The name of a test with a fixture, and its function.
+pub type FixtureTest<T> = (&'static str, fn(&T));
+
 /// All tests. The first groups start first, so the longest come first.
 #[derive(Default)]
 pub struct Groups {
@@ -67,7 +70,7 @@ impl Groups {
     pub fn tests<T: Send + Sync + 'static>(
         &mut self,
         prefix: &str,
-        tests: &[(&'static str, fn(&T))],
+        tests: &[FixtureTest<T>],
         fixture: &Fixture<T>,
     ) {
         for (name, test) in tests {
