@@ -326,90 +326,6 @@ fn main() -> ExitCode {
         groups.test(format!("serve::{name}"), move || {
             // The pair is first, because it works concurrently with the start of the first OpenClaw.
             let pair: &OpenClawPair = &pair;
-<<<<<<< HEAD
-            test(&fixture, pair);
-            Ok(())
-        })
-    }));
-    // The first gateways stop after the last test that uses them.
-    drop((plugin_fixture, pair));
-    trials.extend(
-        gateway_runs::TESTS
-            .iter()
-            .chain(gateway_triad::TESTS)
-            .chain(several::TESTS)
-            .chain(gateway_runs::RESTART_TESTS)
-            .map(|(name, test)| {
-                let fixture = Arc::clone(&gateway_fixture);
-                Trial::test(format!("gateway::{name}"), move || {
-                    fixture.run(*test);
-                    Ok(())
-                })
-            }),
-    );
-    drop(gateway_fixture);
-    let notify_fixture = Arc::new(LazyLock::new(move || {
-        NotifyFixture::start(Arc::clone(&for_notify))
-    }));
-    trials.extend(notify::TESTS.iter().map(|(name, test)| {
-        let fixture = Arc::clone(&notify_fixture);
-        Trial::test(format!("notify::{name}"), move || {
-            test(&fixture);
-            Ok(())
-        })
-    }));
-    let person_tests = person::TESTS.iter().chain(sign_in::TESTS);
-    trials.extend(person_tests.map(|(name, test)| {
-        let fixture = Arc::clone(&notify_fixture);
-        Trial::test(format!("person::{name}"), move || {
-            test(&fixture);
-            Ok(())
-        })
-    }));
-    trials.extend(subagent::TESTS.iter().map(|(name, test)| {
-        let fixture = Arc::clone(&notify_fixture);
-        Trial::test(format!("subagent::{name}"), move || {
-            test(&fixture);
-            Ok(())
-        })
-    }));
-    drop(notify_fixture);
-    let operator_fixture = Arc::new(LazyLock::new(move || {
-        operator::OperatorFixture::start(Arc::clone(&for_operator))
-    }));
-    trials.extend(operator::TESTS.iter().map(|(name, test)| {
-        let fixture = Arc::clone(&operator_fixture);
-        Trial::test(format!("operator::{name}"), move || {
-            test(&fixture);
-            Ok(())
-        })
-    }));
-    drop(operator_fixture);
-    trials.push(Trial::test(
-        "mcp::agent_turns_call_the_tool_over_mcp",
-        move || {
-            mcp::agent_turns_call_the_tool_over_mcp(Arc::clone(&for_mcp));
-            Ok(())
-        },
-    ));
-    trials.extend(registry::TESTS.iter().map(|(name, test)| {
-        let installed = Arc::clone(&for_registry);
-        Trial::test(format!("registry::{name}"), move || {
-            test(&installed);
-            Ok(())
-        })
-    }));
-    let first_agent = Arc::new(LazyLock::new(move || {
-        first_agent::FirstAgent::start(Arc::clone(&for_first_agent))
-    }));
-    trials.extend(first_agent::TESTS.iter().map(|(name, test)| {
-        let fixture = Arc::clone(&first_agent);
-        Trial::test(format!("first_agent::{name}"), move || {
-            test(&fixture);
-            Ok(())
-        })
-    }));
-=======
             test(&plugin, pair);
         });
     }
@@ -419,6 +335,7 @@ fn main() -> ExitCode {
     groups.begin();
     let gateway = with_openclaw(&installed, GatewayFixture::start);
     let gateway_tests = gateway_runs::TESTS.iter().chain(gateway_triad::TESTS);
+    let gateway_tests = gateway_tests.chain(several::TESTS);
     for (name, test) in gateway_tests.chain(gateway_runs::RESTART_TESTS) {
         let gateway = Arc::clone(&gateway);
         groups.test(format!("gateway::{name}"), move || gateway.run(*test));
@@ -433,7 +350,6 @@ fn main() -> ExitCode {
     groups.begin();
     let first_agent = with_openclaw(&installed, FirstAgent::start);
     groups.tests("first_agent::", first_agent::TESTS, &first_agent);
->>>>>>> lanes
     drop(first_agent);
 
     groups.begin();
