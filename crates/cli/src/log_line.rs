@@ -50,6 +50,10 @@ struct OneLine<'line>(Writer<'line>);
 
 impl fmt::Write for OneLine<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        // Almost every text, and most have a few characters.
+        if !text.bytes().any(|byte| matches!(byte, b'\n' | b'\r')) {
+            return self.0.write_str(text);
+        }
         for part in text.split_inclusive(['\n', '\r']) {
             match (part.strip_suffix('\n'), part.strip_suffix('\r')) {
                 (Some(before), _) => write!(self.0, "{before}\\n")?,
@@ -58,6 +62,14 @@ impl fmt::Write for OneLine<'_> {
             }
         }
         Ok(())
+    }
+
+    fn write_char(&mut self, c: char) -> fmt::Result {
+        match c {
+            '\n' => self.0.write_str("\\n"),
+            '\r' => self.0.write_str("\\r"),
+            c => self.0.write_char(c),
+        }
     }
 }
 
