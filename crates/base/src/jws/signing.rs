@@ -65,7 +65,7 @@ impl SigningKey {
         let named = |cause: &str| format!("the file `{}` {cause}", path.display());
         let pem = read_bounded(path, MAX_FILE_BYTES)
             .map_err(|error| named(&format!("cannot be read: {error}")))?;
-        let key = Self::parse(pem.as_bytes()).map_err(|cause| named(cause))?;
+        let key = Self::parse(pem.as_bytes()).map_err(named)?;
         match key.0 {
             KeyPair::Rs256(_) => Err(named(
                 "holds an RSA key; messages are signed with ECDSA on P-256 or Ed25519",

@@ -1,6 +1,8 @@
 //! `remote-agent gateway sessions` and `workspaces`: manage the session files of a gateway (Heretek A2A §7.3), export them in the
 //! format of the Agent Protocol, and list the workspaces with their sessions (Heretek A2A §6.3).
 
+mod rekey;
+
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use base::{environment::SystemEnvironment, log::Silent};
@@ -8,14 +10,14 @@ use clap::{Subcommand, ValueEnum};
 use collective::Kind;
 use gateway_server::{
     manage::{ManageError, Operation, manage},
-    sessions::{Form, SessionError, Sessions},
+    sessions::{SessionError, Sessions},
 };
 use serde_json::{Value, json};
 
 use super::gateway_args::{FileArgs, GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
-    output::{LineWriter, StandardError, note, standard_input},
+    output::{LineWriter, note, standard_input},
     text::{self, Table, field},
 };
 
@@ -196,7 +198,7 @@ impl Managed {
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let command = match args.command {
         Command::Managed(command) => command,
-        Command::Rekey { plain, files } => return rekey(plain, &files, args.json),
+        Command::Rekey { plain, files } => return rekey::run(plain, &files, args.json),
     };
     let (operation, with) = command.operation().await?;
     let gateway_args = command.gateway_args();
@@ -239,49 +241,6 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
     show(operation, &answer, args.json, &LineWriter::default());
     Ok(Exit::Ok)
-}
-
-/// The number of sessions after which `rekey` reports its progress.
-const REKEY_REPORT: u64 = 1000;
-
-/// Rewrites all sessions, and prints the number of rewritten, unchanged and failed ones.
-fn rekey(plain: bool, files: &FileArgs, as_json: bool) -> Result<Exit, Failure> {
-    let config = files.read()?;
-    let failed = |error: SessionError| manage_failure(&error.into());
-    let (env, log) = (SystemEnvironment, StandardError { verbose: false });
-    let sessions = Sessions::open(&config, Arc::new(env), Arc::new(log)).map_err(failed)?;
-    let form = if plain { Form::Plain } else { Form::Encrypted };
-    let (mut rewritten, mut unchanged, mut failures) = (0_u64, 0_u64, 0_u64);
-    let done = sessions.rekey(form, |_, result| {
-        match result {
-            Ok(true) => rewritten += 1,
-            Ok(false) => unchanged += 1,
-            Err(error) => {
-                failures += 1;
-                note(error);
-            }
-        }
-        let seen = rewritten + unchanged + failures;
-        if seen.is_multiple_of(REKEY_REPORT) {
-            note(format_args!("{seen} sessions so far"));
-        }
-    });
-    done.map_err(failed)?;
-    LineWriter::default().write(match as_json {
-        true => {
-            json!({"rewritten": rewritten, "unchanged": unchanged, "failed": failures}).to_string()
-        }
-        false => {
-            let verb = if plain { "decrypted" } else { "encrypted" };
-            let sessions = base::text::counted(rewritten, "session", "sessions");
-            format!("{verb} {sessions}; {unchanged} already were, {failures} failed")
-        }
-    });
-    Ok(if failures == 0 {
-        Exit::Ok
-    } else {
-        Exit::Failed
-    })
 }
 
 impl GatewayArgs {

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::encryption::KeyId;
-use super::line::{Event, NewLine, Reader, Scanner, SessionMeta};
+use super::line::{Event, NewLine, Scanner};
 use super::rekey::draft_path;
+use super::scan::{Reader, SessionMeta};
 use super::store::for_each_name;
 use super::{
     ACTIVE, ARCHIVE, EXTENSION, Entry, SessionError, SessionKey, Sessions, file_stem,

@@ -8,6 +8,7 @@ mod encryption;
 mod line;
 mod manage;
 mod rekey;
+mod scan;
 mod store;
 mod writer;
 
@@ -31,8 +32,9 @@ use base::text::{first_chars, hex};
 use collective::ErrorCode;
 
 pub use encryption::{EncryptionKeys, Form, KeyId};
-pub use line::{Entry, Reader};
+pub use line::Entry;
 pub use manage::{State, Summary};
+pub use scan::Reader;
 
 /// The directory of all workspaces, below the state directory.
 const AGENTS: &str = "agents";

@@ -5,7 +5,8 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::encryption::Form;
-use super::line::{NewLine, SessionMeta};
+use super::line::NewLine;
+use super::scan::SessionMeta;
 use super::{ACTIVE, ARCHIVE, SessionError, SessionKey, Sessions};
 use base::files;
 

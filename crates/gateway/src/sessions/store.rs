@@ -21,7 +21,8 @@ use base::files::{self, Fsync, LockedFile};
 use base::log::{Level, Log};
 
 use super::encryption::{EncryptionKeys, Form, LineCodec};
-use super::line::{Event, NewLine, SessionMeta};
+use super::line::{Event, NewLine};
+use super::scan::SessionMeta;
 use super::{ACTIVE, AGENTS, ARCHIVE, EXTENSION, SessionError, SessionKey, is_agent_name};
 
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.

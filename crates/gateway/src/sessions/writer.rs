@@ -13,7 +13,8 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::encryption::{Form, max_encrypted_bytes};
-use super::line::{Event, MAX_LINE_BYTES, NewLine, SessionMeta};
+use super::line::{Event, MAX_LINE_BYTES, NewLine};
+use super::scan::SessionMeta;
 use super::store::{FILE_BYTES, PendingLine, Reply, Store};
 use super::{SessionError, SessionKey};
 use base::files::{self, Fsync, LockedFile};
