@@ -268,3 +268,6 @@ fn message_span(envelope: &Envelope) -> Span {
         "error.type" = Empty,
     )
 }
+
+#[cfg(test)]
+mod tests;

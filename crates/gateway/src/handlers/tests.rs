@@ -1,0 +1,156 @@
+//! Frames of clients with keys, without sockets.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use base::environment::{Clock, IdGenerator};
+use base::files::Fsync;
+use base::log::Silent;
+use base::text::hex;
+use egress::ReqwestClient;
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::*;
+use crate::access::Keyring;
+use crate::audit::Audit;
+use crate::config::{AuthConfig, KeyConfig, ServerConfig};
+use crate::outbox::Outbox;
+use crate::sessions::Sessions;
+use crate::state::{StateParts, Timeouts};
+
+/// The clock of the runtime, which tests pause.
+struct TestClock(tokio::time::Instant);
+
+impl Clock for TestClock {
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+
+    fn system_time(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_711_843_200) + self.0.elapsed()
+    }
+}
+
+impl IdGenerator for TestClock {
+    fn uuid(&self) -> Uuid {
+        Uuid::new_v4()
+    }
+}
+
+/// The state of a gateway with the keys `ada`, `bob` and `eve`.
+struct Gateway {
+    state: Arc<GatewayState>,
+    folder: tempfile::TempDir,
+}
+
+impl Gateway {
+    fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut ServerConfig)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let key = |name: &str| KeyConfig {
+            name: name.to_owned(),
+            sha256: hex(digest(&SHA256, name.as_bytes()).as_ref()),
+            roles: Vec::new(),
+            agent: None,
+            expires_at: None,
+        };
+        let mut config = ServerConfig {
+            state_dir: folder.path().to_owned(),
+            fsync: Fsync::Never,
+            auth: Some(AuthConfig {
+                keys: ["ada", "bob", "eve"].map(key).into(),
+                ..AuthConfig::default()
+            }),
+            ..ServerConfig::default()
+        };
+        change(&mut config);
+        let env = Arc::new(TestClock(tokio::time::Instant::now()));
+        let parts = StateParts {
+            keyring: Keyring::load(&config).unwrap(),
+            sessions: Sessions::open(&config, env.clone(), Arc::new(Silent)).unwrap(),
+            audit: Audit::new(&config, Arc::new(Silent)),
+            net: Arc::new(ReqwestClient::new().unwrap()),
+            log: Arc::new(Silent),
+            env,
+            config,
+        };
+        Self {
+            state: GatewayState::new(parts, Timeouts::default()),
+            folder,
+        }
+    }
+
+    /// Returns a new connection.
+    fn connect(&self) -> FrameHandler {
+        let limits = &self.state.config.limits;
+        let outbox = Outbox::new(limits.queue_bytes, Arc::clone(&self.state.queue_budget));
+        let id = format!("client-{}", Uuid::new_v4());
+        let address = Some([192, 0, 2, 1].into());
+        let client = Client::new(id, address, outbox, self.state.env.now());
+        let mut registry = self.state.registry_mut();
+        assert!(registry.add_client(&client, limits.connections));
+        FrameHandler::new(Arc::clone(&self.state), client)
+    }
+
+    /// Returns a connection that has authenticated with a key.
+    async fn log_in(&self, key: &str) -> FrameHandler {
+        let mut client = self.connect();
+        let response = client.authenticate(key).await;
+        assert_eq!(response["status"], "ok", "{response}");
+        client
+    }
+}
+
+impl FrameHandler {
+    /// Sends a message, and returns the last message that the connection has received since.
+    async fn request(&mut self, message: Value) -> Value {
+        self.handle_text(&message.to_string()).await;
+        self.received().pop().unwrap_or_default()
+    }
+
+    fn received(&self) -> Vec<Value> {
+        let texts = self.client.outbox.drain();
+        let parsed = texts.iter().map(|text| serde_json::from_str(text).unwrap());
+        parsed.collect()
+    }
+
+    async fn authenticate(&mut self, key: &str) -> Value {
+        let auth = json!({"type": "auth", "content": {"token": key}});
+        self.request(auth).await["content"].take()
+    }
+
+    async fn serve(&mut self, agent: &str) {
+        let capabilities = json!({"supportedAgents": [agent]});
+        let content = json!({"action": "advertise", "capabilities": capabilities});
+        let reply = self
+            .request(json!({"type": "handshake", "content": content}))
+            .await;
+        assert_eq!(reply["type"], "handshake", "{reply}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn guesses_do_not_lock_out_known_clients() {
+    let gateway = Gateway::new();
+    gateway.log_in("ada").await;
+    for guess in 0..20 {
+        let key = format!("guess-{guess}");
+        let response = gateway.connect().authenticate(&key).await;
+        let code = if guess < 10 { 5002 } else { 3003 };
+        assert_eq!(response["code"], code, "{response}");
+    }
+    gateway.log_in("ada").await;
+    let guessed = gateway.connect().authenticate("bob").await;
+    assert_eq!(
+        guessed["code"], 3003,
+        "a right guess looks like a wrong one"
+    );
+    tokio::time::advance(Duration::from_secs(4)).await;
+    gateway.log_in("bob").await;
+}
