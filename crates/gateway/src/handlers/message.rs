@@ -11,7 +11,7 @@ use crate::access::Operation;
 use crate::agent::{CLIENT_ID_PREFIX, Status};
 use crate::audit::Outcome;
 use crate::channels::delivery;
-use crate::connected_client::{Client, InsertError, PendingRequest};
+use crate::connected_client::{Client, InsertError, MAX_PENDING, PendingRequest};
 use crate::frames::{ReplyContext, RequestError};
 use crate::outbox::{EnqueueError, Item};
 use crate::sessions::Entry;
@@ -246,6 +246,7 @@ impl GatewayState {
             .map_or_else(|| Arc::clone(message), Into::into);
         let pending = PendingRequest {
             requester: Arc::downgrade(client),
+            identity: client.share_key(),
             requester_name,
             correlation_id,
             message_id: Arc::clone(message),
@@ -255,13 +256,19 @@ impl GatewayState {
             outbox_number: None,
             deadline: self.env.now() + self.timeouts.reply,
         };
-        server.pending.insert(pending).map_err(|error| {
+        let share = self.shares.share(MAX_PENDING);
+        server.pending.insert(pending, share).map_err(|error| {
             client.open_requests.fetch_sub(1, Ordering::Relaxed);
-            let error = match error {
-                InsertError::Full => EnqueueError::Full,
-                InsertError::Closed => EnqueueError::Closed,
-            };
-            RequestError::undelivered(agent, error)
+            match error {
+                InsertError::Full => RequestError::undelivered(agent, EnqueueError::Full),
+                InsertError::Closed => RequestError::undelivered(agent, EnqueueError::Closed),
+                InsertError::Share => RequestError::busy(
+                    format!(
+                        "{share} messages of this client's identity wait for replies of `{agent}`; wait for one of them"
+                    ),
+                    Duration::from_secs(1),
+                ),
+            }
         })
     }
 

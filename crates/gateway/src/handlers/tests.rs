@@ -154,3 +154,34 @@ async fn guesses_do_not_lock_out_known_clients() {
     tokio::time::advance(Duration::from_secs(4)).await;
     gateway.log_in("bob").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn identity_leaves_open_requests_of_an_agent_to_others() {
+    let gateway = Gateway::new();
+    let mut agent = gateway.log_in("eve").await;
+    agent.serve("coder").await;
+    let message = |id: String| {
+        let content = json!({"role": "user", "content": "x"});
+        json!({"type": "message", "id": id, "agent": "coder", "content": content, "metadata": {"correlationId": id}})
+    };
+    let mut disconnected = Vec::new();
+    let mut code = Value::Null;
+    for connection in 0..2 {
+        let mut ada = gateway.log_in("ada").await;
+        for number in 0..700 {
+            tokio::time::advance(Duration::from_millis(20)).await;
+            let id = format!("m-{connection}-{number}");
+            code = ada.request(message(id)).await["content"]["code"].take();
+            agent.received();
+        }
+        disconnected.push(ada);
+    }
+    assert_eq!(code, 3003);
+    let mut bob = gateway.log_in("bob").await;
+    assert_eq!(bob.request(message("b".to_owned())).await, Value::Null);
+    for ada in &disconnected {
+        gateway.state.remove_client(&ada.client);
+    }
+    let mut ada = gateway.log_in("ada").await;
+    assert_eq!(ada.request(message("a".to_owned())).await, Value::Null);
+}
