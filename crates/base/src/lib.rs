@@ -7,7 +7,7 @@
 //!   removes hidden ones.
 //! - [`backoff`]: delays between attempts; [`blocking`]: work that must not hold up other tasks.
 //! - [`budget`]: what calls have used on a day, and its limits, in a file.
-//! - [`keyed_budget`] and [`keyed_semaphore`]: shares of each client, target or queue.
+//! - [`keyed_budget`], [`keyed_semaphore`] and [`run_slots`]: shares of each client, target or queue.
 //! - [`json`]: JSON that other programs wrote, with limits.
 //! - [`text`]: texts for messages, cut and on one line, and the macro `named!` for enums whose variants have names.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
@@ -44,6 +44,7 @@ pub mod panics;
 #[cfg(feature = "process")]
 pub mod process;
 pub mod redact;
+pub mod run_slots;
 pub mod text;
 pub mod validation;
 pub mod visible;

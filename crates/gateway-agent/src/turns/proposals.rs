@@ -12,7 +12,7 @@ use collective::{Envelope, Kind};
 use gateway_bridge::client::{AgentEvent, Ballot};
 use gateway_bridge::delegation::Delegation;
 
-use super::{ActiveGuard, Connection, Turns, delegation, failed};
+use super::{Connection, Turns, delegation, failed};
 use crate::backend::{BackendError, Proposal, Turn};
 use crate::vote;
 
@@ -41,7 +41,8 @@ impl Turns {
         let (until, delegation) = (self.vote_deadline(envelope), delegation(envelope));
         let stored = self.stored_ballot(&proposal);
         let bytes = proposal.text.len() + proposal.reasoning.as_ref().map_or(0, String::len);
-        let admitted = self.proposals.admit(bytes, self.max_turns());
+        let sender = header.from().unwrap_or("unknown");
+        let admitted = self.proposals.admit(sender, bytes);
         let (turns, link) = (Arc::clone(self), connection.clone());
         connection.running.spawn(async move {
             let voted = match stored {
@@ -117,15 +118,14 @@ impl Turns {
         self.check_depth(&turn).map_err(|error| error.message)?;
         let ready = async {
             tokio::select! {
-                permit = self.slots.acquire() => permit.ok(),
-                permit = self.vote_slot.acquire() => permit.ok(),
+                slot = self.slots.acquire(from) => slot.map(|slot| (Some(slot), None)),
+                permit = self.vote_slot.acquire() => permit.ok().map(|permit| (None, Some(permit))),
                 () = sleep_until(until) => None,
             }
         };
-        let Some(Some(_permit)) = cancel.run_until_cancelled(ready).await else {
+        let Some(Some(_slot)) = cancel.run_until_cancelled(ready).await else {
             return Err("the agent is overloaded".to_owned());
         };
-        let _active = ActiveGuard::new(&self.active);
         let mut reason = String::new();
         for _ in 0..2 {
             let answer = self.answer_turn(&turn, &|_| {}, cancel, until).await;
