@@ -54,6 +54,7 @@ pub mod manage;
 mod outbox;
 mod probe;
 mod proposals;
+mod refusals;
 mod registry;
 mod server;
 pub mod sessions;

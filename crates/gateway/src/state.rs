@@ -17,6 +17,7 @@ use base::visible::visible;
 use collective::{Envelope, ErrorCode, Kind};
 use egress::HttpClient;
 use http_server::auth_limit::AuthLimiter;
+use http_server::connection_limit::end_site;
 
 use super::access::{Authenticated, Keyring, Operation, OriginCheck};
 use super::audit::{Audit, AuditRecord, Outcome};
@@ -26,6 +27,7 @@ use super::connected_client::{Client, PendingRequest};
 use super::frames::{ReplyContext, RequestError};
 use super::outbox::ByteBudget;
 use super::proposals::Triad;
+use super::refusals::{Admission, Refusals};
 use super::registry::Registry;
 use super::sessions::Sessions;
 use super::shares::{Shares, Totals};
@@ -42,6 +44,9 @@ const MAX_GUESSES: u32 = 10;
 /// The time after which an address may send one more wrong token.
 const GUESS_INTERVAL: Duration = Duration::from_secs(2);
 
+/// The time between a refused message that is only counted and the record of the count.
+const COUNT_INTERVAL: Duration = Duration::from_mins(1);
+
 /// The maximum number of concurrent requests to services.
 const MAX_CONCURRENT_REQUESTS: usize = 64;
 
@@ -52,6 +57,7 @@ pub(super) struct GatewayState {
     pub(super) keyring: Keyring,
     pub(super) sessions: Sessions,
     pub(super) audit: Audit,
+    refusals: Refusals,
     pub(super) triad: Triad,
     pub(super) events: EventFeed,
     pub(super) services: ServiceCatalog,
@@ -105,6 +111,7 @@ impl GatewayState {
             keyring: parts.keyring,
             sessions: parts.sessions,
             audit: parts.audit,
+            refusals: Refusals::default(),
             net: parts.net,
             env: parts.env,
             log: parts.log,
@@ -310,9 +317,44 @@ impl GatewayState {
         self.log.log(level, &line);
     }
 
+    /// Returns whether to record a refused message. Above a rate of its sender, the message is only counted, and one record
+    /// has the count: refusals are cheap for a client, and must not displace the records of accepted messages.
+    fn records_refusal(self: &Arc<Self>, client: &Client) -> bool {
+        let sender = match client.address() {
+            Some(address) if !client.has_share() => end_site(address).to_string().into(),
+            _ => client.share_key(),
+        };
+        let sender = match self.refusals.admit(sender, self.env.now()) {
+            Admission::Recorded => return true,
+            Admission::Counted => return false,
+            Admission::FirstCounted(sender) => sender,
+        };
+        let state = Arc::clone(self);
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(COUNT_INTERVAL) => {}
+                () = state.stopping.cancelled() => {}
+            }
+            let count = state.refusals.take_count(&sender);
+            let line = format!("refused {count} more messages from={}", json!(&*sender));
+            state.log.log(Level::Info, &line);
+            state.audit.write(&AuditRecord {
+                time: state.env.system_time(),
+                id: None,
+                kind: None,
+                from: Some(&sender),
+                to: None,
+                identity: None,
+                outcome: Outcome::Refusals,
+                count: Some(count),
+            });
+        });
+        false
+    }
+
     /// Writes the outcome of a message to the log and to the audit log. Also publishes an event if the gateway refused the message.
     pub(super) fn record(
-        &self,
+        self: &Arc<Self>,
         client: &Client,
         context: Option<&ReplyContext>,
         from: Option<&str>,
@@ -331,6 +373,9 @@ impl GatewayState {
                 .with("error", code.name())
                 .with("code", code.number());
             self.publish(event.live_only());
+            if !self.records_refusal(client) {
+                return;
+            }
         }
         self.log_message(client, context, &name, outcome);
         if !self.config.audit.enabled {
@@ -344,6 +389,7 @@ impl GatewayState {
             to: context.and_then(|context| context.destination.as_deref()),
             identity: client.identity().map(|identity| identity.name.as_str()),
             outcome,
+            count: None,
         });
     }
 }

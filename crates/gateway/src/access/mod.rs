@@ -237,13 +237,22 @@ pub struct RateLimit {
 impl RateLimit {
     /// Creates a limit of `per_second` messages per second with bursts of `burst` messages. 0 counts as 1.
     pub fn new(per_second: u64, burst: u64, now: Instant) -> Self {
-        let interval =
-            Duration::from_secs(1) / u32::try_from(per_second.max(1)).unwrap_or(u32::MAX);
+        let per_second = u32::try_from(per_second.max(1)).unwrap_or(u32::MAX);
+        Self::with_interval(Duration::from_secs(1) / per_second, burst, now)
+    }
+
+    /// Creates a limit of one message per `interval` with bursts of `burst` messages. 0 counts as 1.
+    pub(crate) fn with_interval(interval: Duration, burst: u64, now: Instant) -> Self {
         Self {
             interval,
             max_ahead: interval.saturating_mul(u32::try_from(burst.max(1) - 1).unwrap_or(u32::MAX)),
             full_at: now,
         }
+    }
+
+    /// Returns whether the whole burst is available.
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        self.full_at <= now
     }
 
     /// Acquires one message.

@@ -21,7 +21,7 @@ const MAX_SERVED_AGENTS: usize = 256;
 impl GatewayState {
     /// Handles an authentication message (Heretek A2A §5.4).
     pub(super) async fn handle_auth(
-        &self,
+        self: &Arc<Self>,
         client: &Arc<Client>,
         envelope: &Envelope,
         context: &ReplyContext,

@@ -98,6 +98,13 @@ impl Gateway {
         FrameHandler::new(Arc::clone(&self.state), client)
     }
 
+    /// Returns the name by which the shares of a key are counted.
+    fn share_key(&self, key: &str) -> String {
+        let now = self.state.env.system_time();
+        let known = self.state.keyring.authenticate(key, now).unwrap();
+        known.identity.share_key()
+    }
+
     /// Returns a connection that has authenticated with a key.
     async fn log_in(&self, key: &str) -> FrameHandler {
         let mut client = self.connect();
@@ -184,4 +191,37 @@ async fn identity_leaves_open_requests_of_an_agent_to_others() {
     }
     let mut ada = gateway.log_in("ada").await;
     assert_eq!(ada.request(message("a".to_owned())).await, Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_do_not_displace_audit_records() {
+    let gateway = Gateway::new();
+    let mut ada = gateway.log_in("ada").await;
+    let mut eve = gateway.log_in("eve").await;
+    let refused = json!({"type": "message", "agent": "no such agent", "content": {"role": "user", "content": "x"}});
+    for _ in 0..300 {
+        assert_eq!(eve.request(refused.clone()).await["content"]["code"], 3001);
+        gateway.connect().request(refused.clone()).await;
+    }
+    assert_eq!(
+        ada.request(json!({"type": "ping", "content": {}})).await["type"],
+        "pong"
+    );
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    gateway.state.audit.close();
+    let text = std::fs::read_to_string(gateway.folder.path().join("audit.jsonl")).unwrap();
+    let records: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    // Each sender has 50 records and the count of the others; both keys have one of `auth`.
+    assert_eq!(records.len(), 2 * 51 + 2 + 1);
+    for from in [gateway.share_key("eve"), "192.0.2.1".to_owned()] {
+        let mut counts = records
+            .iter()
+            .filter(|record| record["outcome"] == "refused");
+        let count = counts.find(|record| record["from"] == *from).unwrap();
+        assert_eq!(count["count"], 250);
+    }
+    assert!(records.iter().any(|record| record["type"] == "ping"));
 }
