@@ -125,9 +125,12 @@ impl GatewayState {
         };
         let has_workspace = self.registry().contains(&agent);
         let session = match has_workspace {
-            true => Some(self.session(client, &agent, &envelope, context).await?),
+            true => Some(self.session(client, &envelope, context)),
             false => envelope.session_id().map(Into::into),
         };
+        // Without `strict`, the first entry creates the session.
+        let creates_session =
+            self.config.strict && has_workspace && envelope.session_id().is_none();
         let mut envelope = envelope
             .with("id", &*id)
             .with("from", &*from)
@@ -160,7 +163,17 @@ impl GatewayState {
                 return Err(self.withdraw(&server, key.as_deref(), error));
             }
         };
-        let stored = self.store(client, &agent, &envelope, session.as_deref());
+        let stored = async {
+            if creates_session {
+                let identity = client.share_key();
+                let created = self
+                    .sessions
+                    .create_for(&identity, &agent, session.as_deref());
+                created.await?;
+            }
+            self.store(client, &agent, &envelope, session.as_deref())
+                .await
+        };
         if let Err(error) = stored.await {
             return Err(self.withdraw(&server, key.as_deref(), error));
         }
@@ -180,25 +193,16 @@ impl GatewayState {
     }
 
     /// Returns the session of a message: the one it names, or a new one. Messages of a connection that need no reply share
-    /// one session, because their sender never receives the session's id.
-    async fn session(
-        &self,
-        client: &Client,
-        agent: &str,
-        envelope: &Envelope,
-        context: &ReplyContext,
-    ) -> Result<Arc<str>, RequestError> {
+    /// one session unless `strict` is set, because their sender never receives the session's id.
+    fn session(&self, client: &Client, envelope: &Envelope, context: &ReplyContext) -> Arc<str> {
         if let Some(id) = envelope.session_id() {
-            return Ok(id.into());
+            return id.into();
         }
-        if self.config.strict {
-            return Ok(self.sessions.create(agent, None).await?.into());
-        }
-        if context.requires_response {
-            return Ok(format!("sess-{}", self.env.uuid()).into());
+        if self.config.strict || context.requires_response {
+            return format!("sess-{}", self.env.uuid()).into();
         }
         let connection = client.id().trim_start_matches(CLIENT_ID_PREFIX);
-        Ok(format!("sess-{connection}").into())
+        format!("sess-{connection}").into()
     }
 
     /// Stores a message of a client in the session of an agent.

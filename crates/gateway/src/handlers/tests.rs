@@ -225,3 +225,64 @@ async fn refusals_do_not_displace_audit_records() {
     }
     assert!(records.iter().any(|record| record["type"] == "ping"));
 }
+
+/// Returns the number of session files of an agent.
+fn session_files(gateway: &Gateway, agent: &str) -> usize {
+    let folder = gateway
+        .folder
+        .path()
+        .join("agents")
+        .join(agent)
+        .join("sessions");
+    std::fs::read_dir(folder).map_or(0, |files| files.count())
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_message_creates_no_session() {
+    let gateway = Gateway::with(|config| {
+        config.strict = true;
+        config.limits.queue_bytes = 4096;
+    });
+    let mut agent = gateway.log_in("eve").await;
+    agent.serve("coder").await;
+    let mut ada = gateway.log_in("ada").await;
+    let content = json!({"role": "user", "content": "x".repeat(3000)});
+    let message = json!({"type": "message", "agent": "coder", "content": content});
+    assert_eq!(ada.request(message.clone()).await, Value::Null);
+    for _ in 0..3 {
+        assert_eq!(ada.request(message.clone()).await["content"]["code"], 3003);
+    }
+    assert_eq!(session_files(&gateway, "coder"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_operations_count_towards_the_limit_of_the_client() {
+    let gateway = Gateway::with(|config| config.limits.daily_session_bytes_per_client = 100_000);
+    let mut ada = gateway.log_in("ada").await;
+    let create = |number: usize| json!({"service": "gateway", "operation": "sessions.create", "agent": "coder", "sessionId": format!("s-{number}")});
+    let line = json!({"timestamp": 1, "role": "user", "content": "x".repeat(30_000), "sessionId": "s", "id": "m"});
+    let import = |number: usize| json!({"service": "gateway", "operation": "sessions.import", "agent": "coder", "sessionId": format!("i-{number}"), "jsonl": line.to_string()});
+    let mut made = Vec::new();
+    for (client, count) in [(&import as &dyn Fn(usize) -> Value, 3), (&create, 30)] {
+        let mut accepted = 0;
+        for number in 0..count {
+            let reply = ada
+                .request(json!({"type": "request", "content": client(number)}))
+                .await;
+            match reply["content"]["code"].as_u64() {
+                None => accepted += 1,
+                code => assert_eq!(code, Some(3003), "{reply}"),
+            }
+        }
+        made.push(accepted);
+    }
+    // 34 KiB each, and with the rest 4 KiB each.
+    assert_eq!(made[0], 2, "{made:?}");
+    assert!((5..10).contains(&made[1]), "{made:?}");
+    assert_eq!(session_files(&gateway, "coder"), made[0] + made[1]);
+    let mut bob = gateway.log_in("bob").await;
+    let reply = bob
+        .request(json!({"type": "request", "content": create(99)}))
+        .await;
+    assert_eq!(reply["content"]["result"]["sessionId"], "s-99", "{reply}");
+}

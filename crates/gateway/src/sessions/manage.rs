@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::line::{Event, Reader, Scanner};
-use super::store::for_each_name;
+use super::store::{FILE_BYTES, for_each_name};
 use super::{
     ACTIVE, ARCHIVE, EXTENSION, Entry, SessionError, SessionKey, Sessions, file_stem,
     is_agent_name, line,
@@ -254,6 +255,21 @@ impl Sessions {
         from: &mut dyn BufRead,
         session_id: Option<&str>,
     ) -> Result<(String, u64), SessionError> {
+        self.import_for(&Arc::default(), agent, from, session_id)
+    }
+
+    /// Imports a session for a client, like [`import`](Self::import). Its file counts towards the limits of the client's
+    /// identity.
+    ///
+    /// # Errors
+    /// The same as [`import`](Self::import), and 3003 if the identity has added too much.
+    pub(crate) fn import_for(
+        &self,
+        identity: &Arc<str>,
+        agent: &str,
+        from: &mut dyn BufRead,
+        session_id: Option<&str>,
+    ) -> Result<(String, u64), SessionError> {
         self.writable()?;
         let store = &self.0.store;
         store.check_agent(agent)?;
@@ -267,7 +283,8 @@ impl Sessions {
             .create_new(true)
             .open(&draft)
             .map_err(failed)?;
-        let imported = self.write_import(agent, from, session_id, BufWriter::new(file), &draft);
+        let file = BufWriter::new(file);
+        let imported = self.write_import(identity, agent, from, session_id, file, &draft);
         if imported.is_err() {
             let _ = fs::remove_file(&draft);
         }
@@ -276,6 +293,7 @@ impl Sessions {
 
     fn write_import(
         &self,
+        identity: &Arc<str>,
         agent: &str,
         from: &mut dyn BufRead,
         session_id: Option<&str>,
@@ -285,7 +303,7 @@ impl Sessions {
         let store = &self.0.store;
         let failed = |error| SessionError::io("write", draft, error);
         let (mut source, mut target) = (None, session_id.map(str::to_owned));
-        let mut entries = 0;
+        let (mut entries, mut bytes) = (0, FILE_BYTES);
         let mut lines = Scanner::new(from);
         loop {
             let line = lines.next();
@@ -302,8 +320,9 @@ impl Sessions {
             let target = target.get_or_insert_with(|| entry.session_id.clone().into_owned());
             if entry.event.is_none() {
                 entry.session_id = target.clone().into();
-                file.write_all(&line::serialize(&entry)).map_err(failed)?;
-                entries += 1;
+                let line = line::serialize(&entry);
+                file.write_all(&line).map_err(failed)?;
+                (entries, bytes) = (entries + 1, bytes + line.len() as u64);
             }
         }
         let Some(target) = target.filter(|_| entries > 0) else {
@@ -320,6 +339,7 @@ impl Sessions {
         if store.meta(&path, &target)?.exists || store.archive_path(&key).exists() {
             return Err(SessionError::Exists(key));
         }
+        store.charge(identity, bytes)?;
         files::rename_durably(draft, &path).map_err(failed)?;
         store.add_to_count(agent, 1);
         Ok((target, entries))
