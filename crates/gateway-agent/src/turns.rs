@@ -10,7 +10,6 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lru::LruCache;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
@@ -19,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use base::environment::Environment;
+use base::keyed_lru::KeyedLru;
 use base::panics;
 use base::run_slots::RunSlots;
 use base::text::first_chars;
@@ -31,7 +31,8 @@ use super::settings::{AgentSettings, EventSink};
 use super::threads::{Threads, TurnTicket};
 use queue::Queue;
 
-/// The maximum number of stored votes, for proposals that arrive again after a lost connection.
+/// The maximum number of stored votes, for proposals that arrive again after a lost connection. One proposer has a quarter of
+/// them.
 const MAX_BALLOTS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 /// How long a backend may take to return after its turn was cancelled.
@@ -69,7 +70,7 @@ pub(super) struct Turns {
     on_event: EventSink,
     threads: Threads,
     /// The votes of the backend, by a hash of the proposal's id and text.
-    ballots: Mutex<LruCache<u64, Ballot>>,
+    ballots: Mutex<KeyedLru<String, u64, Ballot>>,
     ballot_hasher: RandomState,
     /// The slots of the concurrent turns, which the senders share.
     slots: Arc<RunSlots>,
@@ -96,7 +97,7 @@ impl Turns {
             env,
             on_event,
             threads: Threads::new(),
-            ballots: Mutex::new(LruCache::new(MAX_BALLOTS)),
+            ballots: Mutex::new(KeyedLru::new(MAX_BALLOTS, MAX_BALLOTS.get() / 4)),
             ballot_hasher: RandomState::new(),
             vote_slot: Semaphore::new(1),
             messages: Queue::new(concurrency),
@@ -130,7 +131,7 @@ impl Turns {
         };
         let thread = thread(&from, envelope.session_id());
         if envelope.metadata("requiresResponse") != Some(&Value::Bool(true)) {
-            self.threads.push(&thread, &from, &text);
+            self.threads.push(&from, &thread, &from, &text);
             return;
         }
         let delegation = delegation(envelope);
@@ -154,7 +155,7 @@ impl Turns {
                     self.name()
                 ))
             })?;
-            Ok((admitted, self.threads.push_turn(&turn.thread)))
+            Ok((admitted, self.threads.push_turn(&turn.from, &turn.thread)))
         });
         let (turns, link) = (Arc::clone(self), connection.clone());
         let turn = admitted.map(|(guard, ticket)| (guard, ticket, turn));
@@ -221,7 +222,7 @@ impl Turns {
         let Some(Some(_slot)) = cancel.run_until_cancelled(ready).await else {
             return Err(BackendError::new("the agent stops"));
         };
-        turn.history = self.threads.history(&turn.thread);
+        turn.history = self.threads.history(&turn.from, &turn.thread);
         let until = Instant::now() + self.settings.timeout;
         let (reported, report) = watch::channel(String::new());
         let progress = |text: &str| {
@@ -240,8 +241,9 @@ impl Turns {
             let message = "the reply is larger than a message; ask for less";
             return Err(BackendError::new(message));
         }
-        self.threads.push(&turn.thread, &turn.from, &turn.text);
-        self.threads.push(&turn.thread, self.name(), &reply);
+        for (from, text) in [(turn.from.as_str(), &turn.text), (self.name(), &reply)] {
+            self.threads.push(&turn.from, &turn.thread, from, text);
+        }
         Ok(answer)
     }
 

@@ -71,7 +71,8 @@ impl Turns {
                 .with_metadata("correlationId", proposal.id.as_str());
             if link.sender.send(answer).await.is_ok() {
                 if voted.is_ok() {
-                    turns.store_ballot(&proposal, ballot.clone());
+                    let proposer = header.from().unwrap_or("unknown");
+                    turns.store_ballot(proposer, &proposal, ballot.clone());
                 }
                 (turns.on_event)(&AgentEvent::Voted(proposal.id, ballot.vote));
             }
@@ -87,9 +88,9 @@ impl Turns {
         ballots.get(&self.ballot_key(proposal)).cloned()
     }
 
-    fn store_ballot(&self, proposal: &Proposal, ballot: Ballot) {
+    fn store_ballot(&self, proposer: &str, proposal: &Proposal, ballot: Ballot) {
         let mut ballots = self.ballots.lock();
-        ballots.put(self.ballot_key(proposal), ballot);
+        ballots.put(proposer.to_owned(), self.ballot_key(proposal), ballot);
     }
 
     /// Requests a vote from the backend until `until`, with at most two attempts.
