@@ -8,7 +8,7 @@ use futures_util::stream;
 use http::StatusCode;
 use http::header::SEC_WEBSOCKET_KEY;
 
-use super::access::Identity;
+use super::access::{Identity, IdentityKind};
 use super::agent::RunStatus;
 use super::connection;
 use super::state::GatewayState;
@@ -73,7 +73,7 @@ impl LocalNet {
             name: self.agent.clone(),
             roles: Vec::new(),
             agent: Some(self.agent.clone()),
-            is_local: true,
+            kind: IdentityKind::Local,
         };
         let client = connection::register_local(&self.state, identity)
             .ok_or_else(|| failed("the gateway has as many connections as it may"))?;

@@ -14,7 +14,7 @@ use collective::{Envelope, ErrorCode, Kind, validate};
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::access::RateLimit;
+use super::access::{Identity, RateLimit};
 use super::audit::Outcome;
 use super::connected_client::Client;
 use super::frames;
@@ -46,7 +46,7 @@ pub(super) struct FrameHandler {
 impl FrameHandler {
     pub(super) fn new(state: Arc<GatewayState>, client: Arc<Client>) -> Self {
         let limits = &state.config.limits;
-        let is_local = client.identity().is_some_and(|known| known.is_local);
+        let is_local = client.identity().is_some_and(Identity::is_local);
         let rate = (!is_local)
             .then(|| RateLimit::new(limits.messages_per_second, limits.burst, state.env.now()));
         Self {
