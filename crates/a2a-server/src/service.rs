@@ -2,7 +2,7 @@
 //!
 //! 1. `send.rs` and `submit.rs` accept a message: `validate.rs` checks it, `dedup.rs` recognizes a repeated one, `quota.rs`
 //!    bounds the tasks and the JSON of its client, and the store gets the task.
-//! 2. `task_runner/start.rs` waits for the turn of its session and for a slot of `run_slots.rs`, which shares the runs among
+//! 2. `task_runner/start.rs` waits for the turn of its session and for a slot of `base::run_slots`, which shares the runs among
 //!    clients.
 //! 3. `task_runner.rs` runs the executor, and `task_runner/persist.rs` stores what it reports.
 //! 4. `active_task.rs` and `view.rs` show clients the changes, and `pushes.rs` calls their webhooks.
@@ -33,7 +33,6 @@ mod core;
 mod dedup;
 mod pushes;
 mod quota;
-mod run_slots;
 mod send;
 mod status;
 mod submit;

@@ -7,7 +7,7 @@
 //!   removes hidden ones.
 //! - [`backoff`]: delays between attempts; [`blocking`]: work that must not hold up other tasks.
 //! - [`budget`]: what calls have used on a day, and its limits, in a file.
-//! - [`keyed_budget`] and [`keyed_semaphore`]: shares of each client, target or queue.
+//! - [`keyed_budget`], [`keyed_lru`], [`keyed_semaphore`] and [`run_slots`]: shares of each client, target or queue.
 //! - [`json`]: JSON that other programs wrote, with limits; [`lines`]: their lines.
 //! - [`text`]: texts for messages, cut and on one line, and the macro `named!` for enums whose variants have names.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
@@ -38,6 +38,7 @@ pub mod files;
 pub mod json;
 pub mod jws;
 pub mod keyed_budget;
+pub mod keyed_lru;
 pub mod keyed_semaphore;
 pub mod lines;
 pub mod log;
@@ -45,6 +46,7 @@ pub mod panics;
 #[cfg(feature = "process")]
 pub mod process;
 pub mod redact;
+pub mod run_slots;
 pub mod text;
 pub mod validation;
 pub mod visible;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use memchr::{memchr_iter, memmem};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode_byte, utf8_percent_encode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
@@ -375,6 +375,8 @@ fn forms(secret: &str) -> Vec<SecretString> {
     for unescaped in URL_ENCODE_SETS {
         all.push(utf8_percent_encode(secret, unescaped).to_string());
     }
+    // Every byte may be escaped (RFC 3986 §2.4).
+    all.push(secret.bytes().map(percent_encode_byte).collect());
     let lower: Vec<_> = all[1..].iter().map(|form| lower_escapes(form)).collect();
     all.extend(lower);
     all.push(STANDARD.encode(secret));

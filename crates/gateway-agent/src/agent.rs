@@ -97,16 +97,16 @@ impl Agent {
     }
 }
 
-/// Reports the status `busy` while all slots are in use, and `idle` afterwards.
+/// Reports the status `busy` while the queue of messages is full, and `idle` afterwards.
 async fn report_status(turns: Arc<Turns>, sender: MessageSender, cancel: CancellationToken) {
-    let mut active = turns.active();
+    let mut messages = turns.messages();
     let mut reported = "online";
     loop {
-        let changed = cancel.run_until_cancelled(active.changed()).await;
+        let changed = cancel.run_until_cancelled(messages.changed()).await;
         if !matches!(changed, Some(Ok(()))) {
             return;
         }
-        let is_busy = turns.is_busy(*active.borrow_and_update());
+        let is_busy = turns.is_busy(*messages.borrow_and_update());
         let status = match (is_busy, reported) {
             (true, _) => "busy",
             (false, "busy") => "idle",

@@ -88,7 +88,7 @@ impl ModelBackend {
         });
         Ok(Self {
             net: Arc::new(net),
-            secrets: Secrets::new(settings.key.clone()),
+            secrets: Secrets::in_all_forms(settings.key.clone()),
             authorization: authorization.transpose()?,
             settings,
             url,

@@ -10,7 +10,6 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lru::LruCache;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
@@ -19,7 +18,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use base::environment::Environment;
+use base::keyed_lru::KeyedLru;
 use base::panics;
+use base::run_slots::RunSlots;
 use base::text::first_chars;
 use collective::{Envelope, ErrorCode, Kind, MAX_FRAME_BYTES};
 use gateway_bridge::client::{AgentEvent, Ballot, MessageSender, message_text};
@@ -30,11 +31,8 @@ use super::settings::{AgentSettings, EventSink};
 use super::threads::{Threads, TurnTicket};
 use queue::Queue;
 
-/// The maximum number of messages that wait for a slot; a further message is rejected with `AGENT_BUSY`. The same limit
-/// applies to proposals.
-const MAX_WAITING: usize = 64;
-
-/// The maximum number of stored votes, for proposals that arrive again after a lost connection.
+/// The maximum number of stored votes, for proposals that arrive again after a lost connection. One proposer has a quarter of
+/// them.
 const MAX_BALLOTS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 /// How long a backend may take to return after its turn was cancelled.
@@ -72,32 +70,16 @@ pub(super) struct Turns {
     on_event: EventSink,
     threads: Threads,
     /// The votes of the backend, by a hash of the proposal's id and text.
-    ballots: Mutex<LruCache<u64, Ballot>>,
+    ballots: Mutex<KeyedLru<String, u64, Ballot>>,
     ballot_hasher: RandomState,
-    slots: Semaphore,
+    /// The slots of the concurrent turns, which the senders share.
+    slots: Arc<RunSlots>,
     /// A slot that is reserved for votes.
     vote_slot: Semaphore,
     messages: Queue,
     proposals: Queue,
-    active: watch::Sender<usize>,
     /// The time of the last overload warning.
     overload_reported: Mutex<Option<Instant>>,
-}
-
-/// Counts a running turn until it is dropped.
-struct ActiveGuard<'a>(&'a watch::Sender<usize>);
-
-impl<'a> ActiveGuard<'a> {
-    fn new(active: &'a watch::Sender<usize>) -> Self {
-        active.send_modify(|count| *count += 1);
-        Self(active)
-    }
-}
-
-impl Drop for ActiveGuard<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
-    }
 }
 
 impl Turns {
@@ -107,19 +89,19 @@ impl Turns {
         env: Arc<dyn Environment>,
         on_event: EventSink,
     ) -> Self {
+        let concurrency = settings.concurrency.get();
         Self {
-            slots: Semaphore::new(settings.concurrency.get()),
+            slots: RunSlots::new(concurrency, false),
             settings,
             backend,
             env,
             on_event,
             threads: Threads::new(),
-            ballots: Mutex::new(LruCache::new(MAX_BALLOTS)),
+            ballots: Mutex::new(KeyedLru::new(MAX_BALLOTS, MAX_BALLOTS.get() / 4)),
             ballot_hasher: RandomState::new(),
             vote_slot: Semaphore::new(1),
-            messages: Queue::default(),
-            proposals: Queue::default(),
-            active: watch::Sender::new(0),
+            messages: Queue::new(concurrency),
+            proposals: Queue::new(concurrency),
             overload_reported: Mutex::new(None),
         }
     }
@@ -128,13 +110,14 @@ impl Turns {
         &self.settings.name
     }
 
-    /// Returns the number of running turns.
-    pub(super) fn active(&self) -> watch::Receiver<usize> {
-        self.active.subscribe()
+    /// Returns the number of messages that wait or run.
+    pub(super) fn messages(&self) -> watch::Receiver<usize> {
+        self.messages.length()
     }
 
-    pub(super) fn is_busy(&self, active: usize) -> bool {
-        active >= self.settings.concurrency.get()
+    /// Returns whether the agent refuses a further message while so many wait or run.
+    pub(super) fn is_busy(&self, messages: usize) -> bool {
+        self.messages.is_full(messages)
     }
 
     /// Handles a message. Replies only if the message requires a response; otherwise only adds it to its conversation.
@@ -148,7 +131,7 @@ impl Turns {
         };
         let thread = thread(&from, envelope.session_id());
         if envelope.metadata("requiresResponse") != Some(&Value::Bool(true)) {
-            self.threads.push(&thread, &from, &text);
+            self.threads.push(&from, &thread, &from, &text);
             return;
         }
         let delegation = delegation(envelope);
@@ -165,14 +148,14 @@ impl Turns {
         let admitted = delegation.and_then(|delegation| {
             turn.delegation = delegation;
             self.check_depth(&turn)?;
-            let admitted = self.messages.admit(turn.text.len(), self.max_turns());
+            let admitted = self.messages.admit(&turn.from, turn.text.len());
             let admitted = admitted.ok_or_else(|| {
                 BackendError::busy(format!(
                     "`{}` has too many messages waiting; try again later",
                     self.name()
                 ))
             })?;
-            Ok((admitted, self.threads.push_turn(&turn.thread)))
+            Ok((admitted, self.threads.push_turn(&turn.from, &turn.thread)))
         });
         let (turns, link) = (Arc::clone(self), connection.clone());
         let turn = admitted.map(|(guard, ticket)| (guard, ticket, turn));
@@ -188,11 +171,6 @@ impl Turns {
                 turns.send_reply(&header, answered, &link.sender).await;
             }
         });
-    }
-
-    /// Returns the maximum number of messages, or of proposals, that wait or run.
-    fn max_turns(&self) -> usize {
-        MAX_WAITING + self.settings.concurrency.get()
     }
 
     /// Returns the fields of a message that its reply needs. Ignores a message whose fields do not fit into a reply.
@@ -239,13 +217,12 @@ impl Turns {
         let cancel = &link.cancel;
         let ready = async {
             ticket.ready().await;
-            self.slots.acquire().await
+            self.slots.acquire(&turn.from).await
         };
-        let Some(Ok(_permit)) = cancel.run_until_cancelled(ready).await else {
+        let Some(Some(_slot)) = cancel.run_until_cancelled(ready).await else {
             return Err(BackendError::new("the agent stops"));
         };
-        let _active = ActiveGuard::new(&self.active);
-        turn.history = self.threads.history(&turn.thread);
+        turn.history = self.threads.history(&turn.from, &turn.thread);
         let until = Instant::now() + self.settings.timeout;
         let (reported, report) = watch::channel(String::new());
         let progress = |text: &str| {
@@ -264,8 +241,9 @@ impl Turns {
             let message = "the reply is larger than a message; ask for less";
             return Err(BackendError::new(message));
         }
-        self.threads.push(&turn.thread, &turn.from, &turn.text);
-        self.threads.push(&turn.thread, self.name(), &reply);
+        for (from, text) in [(turn.from.as_str(), &turn.text), (self.name(), &reply)] {
+            self.threads.push(&turn.from, &turn.thread, from, text);
+        }
         Ok(answer)
     }
 
@@ -280,7 +258,7 @@ impl Turns {
         while report.changed().await.is_ok() {
             let text = report.borrow_and_update().clone();
             // If the request is no longer pending, the gateway treats the message as the status of the agent.
-            let is_busy = self.is_busy(*self.active.borrow());
+            let is_busy = self.is_busy(*self.messages().borrow());
             let status = if is_busy { "busy" } else { "online" };
             let content = json!({"agent": self.name(), "status": status, "message": text});
             let status = Envelope::answer(Kind::Status, content, envelope);

@@ -41,6 +41,9 @@ pub struct AuditRecord<'a> {
     pub identity: Option<&'a str>,
     /// The outcome of the message.
     pub outcome: Outcome,
+    /// The number of messages that the record counts; `None` for a record of one message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
 }
 
 /// The outcome of a message.
@@ -54,6 +57,8 @@ pub enum Outcome {
     Dropped,
     /// The gateway refused it with this error.
     Refused(ErrorCode),
+    /// The gateway refused several messages, above the rate at which it records each.
+    Refusals,
 }
 
 impl Audit {
@@ -93,6 +98,7 @@ impl Outcome {
             Self::Done => "done",
             Self::Dropped => "dropped",
             Self::Refused(code) => code.name(),
+            Self::Refusals => "refused",
         }
     }
 }

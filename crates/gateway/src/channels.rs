@@ -14,6 +14,7 @@ use base::named;
 use base::text::shortened;
 use collective::Envelope;
 
+use super::access::Identity;
 use super::connected_client::Client;
 use super::frames;
 use super::frames::RequestError;
@@ -249,12 +250,10 @@ impl EventFeed {
             return Ok(());
         }
         let own = |one: &&Subscriber| {
-            let identity = client.identity().map(|identity| &identity.name);
+            let identity = client.identity().map(Identity::share_key);
             let other = one.client.upgrade();
-            identity.is_some_and(|name| {
-                let other = other.as_ref().and_then(|other| other.identity());
-                other.is_some_and(|other| other.name == *name)
-            })
+            let other = other.as_ref().and_then(|other| other.identity());
+            identity.is_some() && identity == other.map(Identity::share_key)
         };
         let taken = if feed.subscribers.len() >= MAX_SUBSCRIBERS {
             Some(MAX_SUBSCRIBERS)

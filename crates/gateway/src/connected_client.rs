@@ -17,8 +17,8 @@ use super::links::Link;
 use super::outbox::Outbox;
 use super::shares::Share;
 
-/// The maximum number of pending requests of one client.
-const MAX_PENDING: usize = 4096;
+/// The maximum number of pending requests of one client. Those of one identity are a share of it.
+pub(super) const MAX_PENDING: usize = 4096;
 
 /// The maximum number of pings of one client that wait for links.
 const MAX_WAITING_PINGS: usize = 64;
@@ -272,6 +272,8 @@ base::debug_fields!(self: Client { id, names = self.names() });
 pub(crate) struct PendingRequest {
     /// The sender.
     pub(crate) requester: Weak<Client>,
+    /// The name by which the shares of the sender's identity are counted.
+    pub(crate) identity: Arc<str>,
     /// The name of the sender in the message.
     pub(crate) requester_name: Arc<str>,
     /// The sender's correlation id (`metadata.correlationId`).
@@ -297,6 +299,8 @@ pub(crate) struct PendingRequest {
 pub(crate) enum InsertError {
     /// The client has too many pending requests.
     Full,
+    /// The identity of the sender has its share of the client's pending requests.
+    Share,
     /// The client has disconnected.
     Closed,
 }
@@ -310,6 +314,8 @@ struct Table {
     /// By the correlation id that the recipient received.
     by_correlation: HashMap<Arc<str>, PendingRequest>,
     by_message: HashMap<Arc<str>, Arc<str>>,
+    /// The number of requests of each identity.
+    by_identity: HashMap<Arc<str>, usize>,
     /// In order of the deadlines. May contain completed requests.
     order: VecDeque<(Instant, Arc<str>)>,
     renamed: u64,
@@ -318,15 +324,25 @@ struct Table {
 
 impl PendingRequests {
     /// Inserts a request and returns the correlation id for the recipient. That is the requester's own id, unless another
-    /// pending request already uses it.
-    pub(crate) fn insert(&self, pending: PendingRequest) -> Result<Arc<str>, InsertError> {
+    /// pending request already uses it. One identity has at most `share` requests. Forgets the requests of disconnected
+    /// requesters if it needs their room.
+    pub(crate) fn insert(
+        &self,
+        pending: PendingRequest,
+        share: usize,
+    ) -> Result<Arc<str>, InsertError> {
         let mut table = self.0.lock();
         if table.closed {
             return Err(InsertError::Closed);
         }
-        if table.by_correlation.len() >= MAX_PENDING {
-            return Err(InsertError::Full);
+        let identity = &pending.identity;
+        let mut refused = table.room(identity, share);
+        if refused.is_err() {
+            table.remove_abandoned();
+            refused = table.room(identity, share);
         }
+        refused?;
+        *table.by_identity.entry(Arc::clone(identity)).or_default() += 1;
         let mut id = Arc::clone(&pending.correlation_id);
         while table.by_correlation.contains_key(&id) {
             table.renamed += 1;
@@ -390,6 +406,7 @@ impl PendingRequests {
         let mut table = self.0.lock();
         table.closed = true;
         table.by_message.clear();
+        table.by_identity.clear();
         table.order.clear();
         let mut all: Vec<_> = table
             .by_correlation
@@ -402,6 +419,31 @@ impl PendingRequests {
 }
 
 impl Table {
+    /// Checks whether an identity may add a request.
+    fn room(&self, identity: &Arc<str>, share: usize) -> Result<(), InsertError> {
+        let own = self.by_identity.get(identity).copied().unwrap_or(0);
+        if own >= share {
+            return Err(InsertError::Share);
+        }
+        match self.by_correlation.len() < MAX_PENDING {
+            true => Ok(()),
+            false => Err(InsertError::Full),
+        }
+    }
+
+    /// Removes the requests whose requesters have disconnected.
+    fn remove_abandoned(&mut self) {
+        let all = self.by_correlation.iter();
+        let abandoned = all.filter(|(_, pending)| {
+            let requester = pending.requester.upgrade();
+            requester.is_none_or(|requester| requester.outbox.is_closed())
+        });
+        let abandoned: Vec<_> = abandoned.map(|(id, _)| Arc::clone(id)).collect();
+        for id in abandoned {
+            self.remove(&id);
+        }
+    }
+
     fn key(&self, id: Option<&str>, message: Option<&str>) -> Option<Arc<str>> {
         if let Some((id, _)) = id.and_then(|id| self.by_correlation.get_key_value(id)) {
             return Some(Arc::clone(id));
@@ -411,6 +453,12 @@ impl Table {
 
     fn remove(&mut self, id: &str) -> Option<PendingRequest> {
         let pending = self.by_correlation.remove(id)?;
+        if let Some(own) = self.by_identity.get_mut(&pending.identity) {
+            *own -= 1;
+            if *own == 0 {
+                self.by_identity.remove(&pending.identity);
+            }
+        }
         if self
             .by_message
             .get(&pending.message_id)

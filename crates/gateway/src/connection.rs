@@ -141,6 +141,7 @@ where
             continue;
         }
         handler.client.set_busy(true);
+        handler.client.outbox.wait_for_share().await;
         let close = match frame {
             Ok(Message::Text(text)) => handler.handle_text(&text).await,
             Ok(Message::Binary(_)) => handler.handle_binary().await,

@@ -58,6 +58,7 @@ pub mod manage;
 mod outbox;
 mod probe;
 mod proposals;
+mod refusals;
 mod registry;
 mod server;
 pub mod sessions;

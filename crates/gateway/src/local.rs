@@ -8,7 +8,7 @@ use futures_util::stream;
 use http::StatusCode;
 use http::header::SEC_WEBSOCKET_KEY;
 
-use super::access::Identity;
+use super::access::{Identity, IdentityKind};
 use super::agent::RunStatus;
 use super::config::LinkConfig;
 use super::connection;
@@ -132,7 +132,7 @@ fn local_identity(name: String, agent: Option<String>) -> Identity {
         name,
         roles: Vec::new(),
         agent,
-        is_local: true,
+        kind: IdentityKind::Local,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Session operations (Heretek A2A §7.3, §7.5) with JSON arguments and results, for the command and the service `gateway`.
 
 use std::io::{self, Cursor, Write};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
@@ -81,11 +82,25 @@ impl ManageError {
     }
 }
 
-/// Performs an operation. The result has at most approximately `max_bytes`.
+/// Performs an operation of the gateway's operator. The result has at most approximately `max_bytes`.
 ///
 /// # Errors
 /// The arguments are invalid, the result exceeds `max_bytes`, or the store fails.
 pub async fn manage(
+    sessions: &Sessions,
+    operation: Operation,
+    arguments: &Value,
+    max_bytes: usize,
+) -> Result<Value, ManageError> {
+    manage_for(&Arc::default(), sessions, operation, arguments, max_bytes).await
+}
+
+/// Performs an operation of a client, like [`manage`]. What it adds counts towards the limits of the client's identity.
+///
+/// # Errors
+/// The same as [`manage`], and 3003 if the identity has added too much.
+pub(crate) async fn manage_for(
+    identity: &Arc<str>,
     sessions: &Sessions,
     operation: Operation,
     arguments: &Value,
@@ -99,24 +114,26 @@ pub async fn manage(
         Operation::Create => {
             let agent = text("agent")?;
             let id = sessions
-                .create(agent, arguments["sessionId"].as_str())
+                .create_for(identity, agent, arguments["sessionId"].as_str())
                 .await?;
             return Ok(json!({"agent": agent, "sessionId": id}));
         }
         Operation::Commit => {
             let (agent, session) = (text("agent")?, text("sessionId")?);
-            sessions.commit(agent, session).await?;
+            sessions.commit_for(identity, agent, session).await?;
             return Ok(json!({"agent": agent, "sessionId": session}));
         }
         _ => {}
     }
-    let (sessions, arguments) = (sessions.clone(), arguments.clone());
-    let work = move || perform_blocking(&sessions, operation, &arguments, max_bytes);
+    let (identity, sessions, arguments) =
+        (Arc::clone(identity), sessions.clone(), arguments.clone());
+    let work = move || perform_blocking(&identity, &sessions, operation, &arguments, max_bytes);
     let result = tokio::task::spawn_blocking(work).await;
     result.map_err(|_| ManageError::Cancelled)?
 }
 
 fn perform_blocking(
+    identity: &Arc<str>,
     sessions: &Sessions,
     operation: Operation,
     arguments: &Value,
@@ -159,8 +176,8 @@ fn perform_blocking(
         }
         Operation::Import => {
             let mut from = Cursor::new(text("jsonl")?.as_bytes());
-            let (id, entries) =
-                sessions.import(agent, &mut from, arguments["sessionId"].as_str())?;
+            let session = arguments["sessionId"].as_str();
+            let (id, entries) = sessions.import_for(identity, agent, &mut from, session)?;
             Ok(json!({"agent": agent, "sessionId": id, "entries": entries}))
         }
         Operation::Get => {

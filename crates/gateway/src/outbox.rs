@@ -4,7 +4,7 @@
 //! that do not fit.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -22,6 +22,12 @@ const ENTRY_OVERHEAD_BYTES: usize = 96;
 pub(super) struct ByteBudget {
     queued: AtomicUsize,
     max_bytes: usize,
+    /// Whether a queued reply exceeds the budget of an identity.
+    is_exceeded: AtomicBool,
+    /// The number of replies that wait for room in the budget of an identity.
+    waiting: AtomicUsize,
+    /// Notified when bytes are released, and when a reply waits no longer.
+    released: Notify,
 }
 
 impl ByteBudget {
@@ -29,6 +35,9 @@ impl ByteBudget {
         Arc::new(Self {
             queued: AtomicUsize::new(0),
             max_bytes,
+            is_exceeded: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
+            released: Notify::new(),
         })
     }
 
@@ -37,19 +46,41 @@ impl ByteBudget {
         let before = self.queued.fetch_add(bytes, Ordering::Relaxed);
         let fits = exceed || before.saturating_add(bytes) <= self.max_bytes;
         if !fits {
-            self.release(bytes);
+            self.undo(bytes);
         }
         fits
     }
 
-    fn release(&self, bytes: usize) {
+    /// Undoes an attempt. Wakes no waiting reply: two of them would wake each other forever.
+    fn undo(&self, bytes: usize) {
         self.queued.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn release(&self, bytes: usize) {
+        self.undo(bytes);
+        self.released.notify_waiters();
+    }
+
+    /// Counts a reply that waits for room, until the guard is dropped.
+    fn wait(&self) -> WaitGuard<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        WaitGuard(self)
     }
 
     /// Returns the number of queued bytes.
     #[cfg(test)]
     pub(super) fn queued(&self) -> usize {
         self.queued.load(Ordering::Relaxed)
+    }
+}
+
+/// A reply that waits for room in a budget.
+struct WaitGuard<'a>(&'a ByteBudget);
+
+impl Drop for WaitGuard<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.0.released.notify_waiters();
     }
 }
 
@@ -153,6 +184,8 @@ struct State {
     writing: Option<Writing>,
     close: Option<Close>,
     abandoned: bool,
+    /// Whether the queue has the reply by which the identity exceeds its budget.
+    exceeds: bool,
 }
 
 struct Writing {
@@ -190,25 +223,33 @@ impl Outbox {
         }
     }
 
-    /// Acquires bytes in the budgets. The caller holds the lock of the state.
-    fn try_acquire(&self, bytes: usize, exceed: bool) -> bool {
-        if !self.budget.try_acquire(bytes, exceed) {
+    /// Acquires bytes in the budgets. The caller holds the lock of the state. With `exceed`, acquires them even above the
+    /// limits, but only for one reply of an identity at a time.
+    fn try_acquire(&self, state: &mut State, bytes: usize, exceed: bool) -> bool {
+        let Some(share) = self.share.get() else {
+            return self.budget.try_acquire(bytes, exceed);
+        };
+        if share.try_acquire(bytes, false) {
+            if self.budget.try_acquire(bytes, false) {
+                return true;
+            }
+            share.undo(bytes);
+        }
+        if !exceed || share.is_exceeded.swap(true, Ordering::Relaxed) {
             return false;
         }
-        let fits = self
-            .share
-            .get()
-            .is_none_or(|share| share.try_acquire(bytes, exceed));
-        if !fits {
-            self.budget.release(bytes);
-        }
-        fits
+        state.exceeds = true;
+        self.budget.try_acquire(bytes, true) && share.try_acquire(bytes, true)
     }
 
-    /// Releases bytes in the budgets. The caller holds the lock of the state.
-    fn release(&self, bytes: usize) {
+    /// Releases bytes of the outbox in the budgets.
+    fn release(&self, state: &mut State, bytes: usize) {
+        state.bytes -= bytes;
         self.budget.release(bytes);
         if let Some(share) = self.share.get() {
+            if state.bytes == 0 && std::mem::take(&mut state.exceeds) {
+                share.is_exceeded.store(false, Ordering::Relaxed);
+            }
             share.release(bytes);
         }
     }
@@ -226,7 +267,7 @@ impl Outbox {
         }
         // An empty outbox accepts any entry, so that the gateway can deliver a message above the limit.
         let fits = state.bytes == 0 || state.bytes.saturating_add(cost) <= self.max_bytes;
-        if !fits || !self.try_acquire(cost, exceed) {
+        if !fits || !self.try_acquire(state, cost, exceed) {
             return Err(EnqueueError::Full);
         }
         state.bytes += cost;
@@ -261,14 +302,52 @@ impl Outbox {
     }
 
     /// Appends a reply to the client's own message, and waits until there is room. The gateway does not read from a client
-    /// that does not read its replies. An empty outbox accepts a reply even if the shared budget is exhausted.
+    /// that does not read its replies. An empty outbox accepts a reply even if the shared budget is exhausted, for one
+    /// client of an identity at a time.
     pub(super) async fn send(&self, text: Utf8Bytes) -> Result<(), EnqueueError> {
+        let mut waiting = None;
         loop {
             let drained = self.drained.notified();
+            let released = self.released();
             let exceed = self.state.lock().bytes == 0;
             match self.push_within(Item::Text(text.clone()), exceed) {
-                Err(EnqueueError::Full) => drained.await,
+                Err(EnqueueError::Full) => {}
                 pushed => return pushed.map(drop),
+            }
+            if waiting.is_none() {
+                waiting = self.share.get().map(|share| share.wait());
+            }
+            tokio::select! {
+                () = drained => {}
+                () = released => {}
+            }
+        }
+    }
+
+    /// Waits while a reply to a client of the identity waits for room in its budget. Otherwise each of its connections could
+    /// hold one more reply in memory.
+    pub(super) async fn wait_for_share(&self) {
+        loop {
+            let (drained, released) = (self.drained.notified(), self.released());
+            let share = self.share.get();
+            let waiting = share.map_or(0, |share| share.waiting.load(Ordering::Relaxed));
+            if waiting == 0 || self.is_closed() {
+                return;
+            }
+            tokio::select! {
+                () = drained => {}
+                () = released => {}
+            }
+        }
+    }
+
+    /// Waits until bytes of the identity are released.
+    fn released(&self) -> impl Future<Output = ()> {
+        let released = self.share.get().map(|share| share.released.notified());
+        async move {
+            match released {
+                Some(released) => released.await,
+                None => std::future::pending().await,
             }
         }
     }
@@ -307,16 +386,14 @@ impl Outbox {
     fn finish_batch(&self, state: &mut State) {
         if let Some(writing) = state.writing.take() {
             state.written += writing.entries;
-            state.bytes -= writing.bytes;
-            self.release(writing.bytes);
+            self.release(state, writing.bytes);
         }
     }
 
     fn clear_queue(&self, state: &mut State) {
         let queued: usize = state.queue.iter().map(Item::cost).sum();
         state.queue = VecDeque::new();
-        state.bytes -= queued;
-        self.release(queued);
+        self.release(state, queued);
     }
 
     /// Waits for the next batch. It contains at least one entry, and at most `max_bytes` if it has several.
@@ -405,8 +482,7 @@ impl Drop for OutboxRoom<'_> {
     fn drop(&mut self) {
         if self.cost > 0 {
             let mut state = self.outbox.state.lock();
-            state.bytes -= self.cost;
-            self.outbox.release(self.cost);
+            self.outbox.release(&mut state, self.cost);
             drop(state);
             self.outbox.drained.notify_waiters();
         }

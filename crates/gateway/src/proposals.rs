@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lru::LruCache;
+use base::keyed_lru::KeyedLru;
 use parking_lot::{Mutex, MutexGuard};
 use ring::digest::{SHA256, digest};
 use tokio::task::AbortHandle;
@@ -21,7 +21,7 @@ use super::shares::share;
 const MAX_PENDING: usize = 1024;
 /// The maximum size of all pending proposals, in bytes. One identity has a share of it.
 const MAX_PENDING_BYTES: usize = 64 << 20;
-/// The number of recent decisions that the gateway stores.
+/// The number of recent decisions that the gateway stores. One identity has a share of it.
 const RECENT_DECISIONS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 /// The maximum number of connections that wait for one decision.
 const MAX_LISTENERS: usize = 16;
@@ -47,7 +47,10 @@ impl Triad {
             default_deadline: Duration::from_millis(config.deadline_ms),
             proposals: Mutex::new(Proposals {
                 pending: HashMap::new(),
-                decided: LruCache::new(RECENT_DECISIONS),
+                decided: KeyedLru::new(
+                    RECENT_DECISIONS,
+                    share(is_required, RECENT_DECISIONS.get()),
+                ),
                 max_pending: share(is_required, MAX_PENDING),
                 max_bytes: share(is_required, MAX_PENDING_BYTES),
             }),
@@ -174,7 +177,7 @@ pub(super) struct DecidedProposal {
 /// The pending proposals and recent decisions, by id.
 pub(super) struct Proposals {
     pending: HashMap<Arc<str>, PendingProposal>,
-    decided: LruCache<Arc<str>, StoredDecision>,
+    decided: KeyedLru<Arc<str>, Arc<str>, StoredDecision>,
     /// The limits of one identity.
     max_pending: usize,
     max_bytes: usize,
@@ -295,7 +298,8 @@ impl Proposals {
             identity: Arc::clone(&decided.identity),
             message,
         };
-        self.decided.put(Arc::clone(id), decision);
+        self.decided
+            .put(Arc::clone(&decided.identity), Arc::clone(id), decision);
     }
 
     pub(super) fn pending_mut(&mut self) -> impl Iterator<Item = &mut PendingProposal> {
@@ -312,5 +316,50 @@ impl Proposals {
         pending
             .map(|(id, pending)| (id, pending.listeners))
             .collect()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    use std::time::Instant;
+
+    use crate::outbox::{ByteBudget, Outbox};
+
+    fn propose(triad: &Triad, id: &str, identity: &str, client: &Arc<Client>) -> ProposalOutcome {
+        let proposal = PendingProposal {
+            tally: triad.tally(),
+            fingerprint: Fingerprint::new("{}"),
+            text: "{}".to_owned(),
+            deadline: 1,
+            proposer: "proposer".into(),
+            identity: identity.into(),
+            listeners: Vec::new(),
+            timer: None,
+            sent: Vec::new(),
+        };
+        triad.proposals().insert(&id.into(), proposal, client)
+    }
+
+    #[test]
+    fn decisions_of_an_identity_stay_while_another_one_proposes() {
+        let triad = Triad::new(&TriadConfig::default(), true);
+        let outbox = Outbox::new(1 << 20, ByteBudget::new(1 << 20));
+        let client = Client::new("client-1".to_owned(), None, outbox, Instant::now());
+        let decide = |id: &str, identity: &str| {
+            propose(&triad, id, identity, &client);
+            let decided = triad.proposals().expire(id, 1).unwrap();
+            let mut proposals = triad.proposals();
+            proposals.store_decision(&id.into(), &decided, "decision".into());
+        };
+        decide("first", "ada");
+        for number in 0..2 * RECENT_DECISIONS.get() {
+            decide(&number.to_string(), "eve");
+        }
+        let again = propose(&triad, "first", "ada", &client);
+        assert!(matches!(again, ProposalOutcome::Decided(_)));
+        assert!(!triad.proposals().contains("0"));
     }
 }

@@ -60,6 +60,11 @@ impl Shares {
         }
     }
 
+    /// Returns the share of one identity in a limit.
+    pub(super) fn share(&self, total: usize) -> usize {
+        share(self.is_required, total)
+    }
+
     /// Takes a connection of an identity. Returns `None` if the identity has its share of connections.
     pub(super) fn open_connection(&self, identity: &Arc<str>) -> Option<Share> {
         self.connections.try_reserve(Arc::clone(identity), 1).ok()

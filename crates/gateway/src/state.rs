@@ -17,8 +17,9 @@ use base::visible::visible;
 use collective::{Envelope, ErrorCode, Kind};
 use egress::HttpClient;
 use http_server::auth_limit::AuthLimiter;
+use http_server::connection_limit::end_site;
 
-use super::access::{Authenticated, Keyring, Operation, OriginCheck};
+use super::access::{Authenticated, Identity, Keyring, Operation, OriginCheck};
 use super::audit::{Audit, AuditRecord, Outcome};
 use super::channels::{EventFeed, GatewayEvent};
 use super::config::{ServerConfig, ServiceConfig};
@@ -27,6 +28,7 @@ use super::frames::{ReplyContext, RequestError};
 use super::links::Links;
 use super::outbox::{ByteBudget, Close};
 use super::proposals::Triad;
+use super::refusals::{Admission, Refusals};
 use super::registry::Registry;
 use super::sessions::Sessions;
 use super::shares::{Shares, Totals};
@@ -44,6 +46,9 @@ const MAX_GUESSES: u32 = 10;
 /// The time after which an address may send one more wrong token.
 const GUESS_INTERVAL: Duration = Duration::from_secs(2);
 
+/// The time between a refused message that is only counted and the record of the count.
+const COUNT_INTERVAL: Duration = Duration::from_mins(1);
+
 /// The maximum number of concurrent requests to services.
 const MAX_CONCURRENT_REQUESTS: usize = 64;
 
@@ -55,6 +60,7 @@ pub(super) struct GatewayState {
     pub(super) signing: Signing,
     pub(super) sessions: Sessions,
     pub(super) audit: Audit,
+    refusals: Refusals,
     pub(super) triad: Triad,
     pub(super) links: Links,
     pub(super) events: EventFeed,
@@ -113,6 +119,7 @@ impl GatewayState {
             sessions: parts.sessions,
             audit: parts.audit,
             links: parts.links,
+            refusals: Refusals::default(),
             net: parts.net,
             env: parts.env,
             log: parts.log,
@@ -178,7 +185,7 @@ impl GatewayState {
             return Ok(());
         };
         // The lists of a link that this gateway dials are its permissions.
-        if identity.is_local && client.link().is_some() {
+        if identity.is_local() && client.link().is_some() {
             return Ok(());
         }
         let speaks_as = client.speaks_as(from);
@@ -196,7 +203,8 @@ impl GatewayState {
         client: &Client,
         envelope: Envelope,
     ) -> Result<Envelope, RequestError> {
-        let is_local = client.identity().is_some_and(|identity| identity.is_local);
+        // The agents behind a link are those of another gateway.
+        let is_local = client.identity().is_some_and(Identity::is_local) && client.link().is_none();
         self.signing.check(envelope, is_local, self.now_millis())
     }
 
@@ -378,9 +386,44 @@ impl GatewayState {
         self.log.log(level, &line);
     }
 
+    /// Returns whether to record a refused message. Above a rate of its sender, the message is only counted, and one record
+    /// has the count: refusals are cheap for a client, and must not displace the records of accepted messages.
+    fn records_refusal(self: &Arc<Self>, client: &Client) -> bool {
+        let sender = match client.address() {
+            Some(address) if !client.has_share() => end_site(address).to_string().into(),
+            _ => client.share_key(),
+        };
+        let sender = match self.refusals.admit(sender, self.env.now()) {
+            Admission::Recorded => return true,
+            Admission::Counted => return false,
+            Admission::FirstCounted(sender) => sender,
+        };
+        let state = Arc::clone(self);
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(COUNT_INTERVAL) => {}
+                () = state.stopping.cancelled() => {}
+            }
+            let count = state.refusals.take_count(&sender);
+            let line = format!("refused {count} more messages from={}", json!(&*sender));
+            state.log.log(Level::Info, &line);
+            state.audit.write(&AuditRecord {
+                time: state.env.system_time(),
+                id: None,
+                kind: None,
+                from: Some(&sender),
+                to: None,
+                identity: None,
+                outcome: Outcome::Refusals,
+                count: Some(count),
+            });
+        });
+        false
+    }
+
     /// Writes the outcome of a message to the log and to the audit log. Also publishes an event if the gateway refused the message.
     pub(super) fn record(
-        &self,
+        self: &Arc<Self>,
         client: &Client,
         context: Option<&ReplyContext>,
         from: Option<&str>,
@@ -399,6 +442,9 @@ impl GatewayState {
                 .with("error", code.name())
                 .with("code", code.number());
             self.publish(event.live_only());
+            if !self.records_refusal(client) {
+                return;
+            }
         }
         self.log_message(client, context, &name, outcome);
         if !self.config.audit.enabled {
@@ -412,6 +458,7 @@ impl GatewayState {
             to: context.and_then(|context| context.destination.as_deref()),
             identity: client.identity().map(|identity| identity.name.as_str()),
             outcome,
+            count: None,
         });
     }
 }

@@ -15,7 +15,6 @@ use super::active_task::ActiveTasks;
 use super::agents::{AgentCache, AgentList};
 use super::dedup::MessageDedup;
 use super::quota::{TaskQuota, ValueQuota};
-use super::run_slots::RunSlots;
 use super::{ServiceComponents, SessionMapper};
 use crate::executor::Executor;
 use crate::metrics::Metrics;
@@ -31,6 +30,7 @@ use base::environment::Environment;
 use base::json;
 use base::keyed_budget::KeyedBudget;
 use base::keyed_semaphore::KeyedSemaphore;
+use base::run_slots::RunSlots;
 
 /// The number of tasks to check before the server rejects a message because of the client's quota.
 const QUOTA_SAMPLE_SIZE: usize = 16;

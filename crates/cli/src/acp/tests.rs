@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+use tokio::io::AsyncReadExt as _;
+
 use super::*;
 
 fn refusal(line: Line) -> (Value, i32) {
@@ -54,13 +56,13 @@ fn frame_of_many_small_values_is_refused_unparsed() {
 #[tokio::test]
 async fn output_is_full_until_the_client_reads() {
     let (output, frames) = Output::new();
-    let (client, stream) = tokio::io::duplex(1024);
+    let (mut client, stream) = tokio::io::duplex(1024);
     let writer = tokio::spawn(write_frames(frames, Arc::clone(&output.unwritten), stream));
     output.send(&json!("x".repeat(MAX_UNWRITTEN_BYTES)), None);
     assert!(output.is_full());
     output.end();
     let mut read = Vec::new();
-    BufReader::new(client).read_to_end(&mut read).await.unwrap();
+    client.read_to_end(&mut read).await.unwrap();
     writer.await.unwrap();
     assert!(read.len() > MAX_UNWRITTEN_BYTES && !output.is_full());
 }

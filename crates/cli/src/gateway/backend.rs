@@ -83,7 +83,7 @@ pub(super) struct BackendArgs {
     #[arg(long, value_name = "MS", default_value_t = BackendConfig::TIMEOUT_MS, value_parser = clap::value_parser!(u64).range(1..))]
     answer_timeout_ms: u64,
 
-    /// The maximum number of concurrent messages and proposals; the agent refuses more as busy
+    /// The maximum number of concurrent messages and proposals; further ones wait
     #[arg(long, value_name = "NUMBER", default_value_t = BackendConfig::CONCURRENCY)]
     concurrency: NonZeroUsize,
 }

@@ -48,6 +48,7 @@ pub(super) struct Args {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Command {
     #[command(flatten)]
     Managed(Managed),

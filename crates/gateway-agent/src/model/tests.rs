@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -198,11 +200,14 @@ async fn answer_without_text_is_an_error() {
 
 #[tokio::test]
 async fn answer_never_repeats_the_key() {
-    let text = answer(vec![completion(
-        &json!({"content": format!("It is {KEY}.")}),
-    )])
-    .await;
-    assert!(!text.unwrap().contains(KEY));
+    let escaped: String = KEY.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    for form in [KEY, &escaped, &STANDARD.encode(KEY)] {
+        let content = json!({"content": format!("It is {form}.")});
+        let text = answer(vec![completion(&content)]).await;
+        assert_eq!(text.unwrap(), "It is [redacted].");
+        let error = answer(vec![response("500 Error", "", form)]).await;
+        assert_eq!(error.unwrap_err().detail.unwrap(), "[redacted]");
+    }
 }
 
 #[tokio::test]

@@ -89,30 +89,69 @@ async fn sessions_run_concurrently_and_each_in_order() {
     assert_eq!(text(&client.next().await), "I read: after");
 }
 
-#[tokio::test]
-async fn agent_with_every_slot_taken_is_busy() {
-    let gateway = Gateway::start().await;
+/// Starts an agent with one slot, whose first turn ends at the permit.
+async fn slow_agent(gateway: &Gateway) -> (Running, Arc<Semaphore>) {
     let permits = Arc::new(Semaphore::new(0));
     let settings = AgentSettings {
         concurrency: NonZeroUsize::MIN,
         ..AgentSettings::new("coder")
     };
     let steps = [Step::Wait(Arc::clone(&permits))];
-    let _coder = Running::with(&gateway, settings, steps).await;
-    let mut client = gateway.client("steward").await;
+    (Running::with(gateway, settings, steps).await, permits)
+}
+
+#[tokio::test]
+async fn waiting_senders_take_turns() {
+    let gateway = Gateway::start().await;
+    let (mut coder, permits) = slow_agent(&gateway).await;
+    let mut loud = gateway.client("loud").await;
+    for session in 0..30 {
+        loud.send(message(&format!("s-{session}"), "work")).await;
+    }
+    coder.turn().await;
+    // The share of one sender is one running and 16 waiting messages.
+    for _ in 0..13 {
+        assert_eq!(loud.next().await.content()["code"], 3003);
+    }
+    let mut quiet = gateway.client("quiet").await;
+    quiet.send(message("s-1", "question")).await;
+    loop {
+        let event = coder.event().await;
+        if event == AgentEvent::Received("quiet".into(), "question".into(), None) {
+            break;
+        }
+    }
+    permits.add_permits(1);
+    assert_eq!(coder.turn().await.from, "quiet");
+    assert_eq!(text(&quiet.next().await), "I read: question");
+    assert_eq!(text(&loud.next().await), "I read: work");
+}
+
+#[tokio::test]
+async fn agent_is_busy_while_its_queue_is_full() {
+    let gateway = Gateway::start().await;
+    let (_coder, permits) = slow_agent(&gateway).await;
+    let mut watcher = gateway.client("watcher").await;
     let channel = json!({"channel": "agent:status", "agents": ["coder"]});
-    client.send(Envelope::new(Kind::Subscribe, channel)).await;
-    client.next_of(Kind::Status).await;
-    client.send(message("s-1", "work")).await;
-    let status = client.next_of(Kind::Status).await;
+    watcher.send(Envelope::new(Kind::Subscribe, channel)).await;
+    watcher.next_of(Kind::Status).await;
+    let mut senders = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        let sender = gateway.client(name).await;
+        for session in 0..17 {
+            sender.send(message(&format!("s-{session}"), "work")).await;
+        }
+        senders.push(sender);
+    }
+    let status = watcher.next_of(Kind::Status).await;
     assert_eq!(status.content_str("status"), Some("busy"));
-    let refused = client.send_message("s-2", "more").await;
+    let refused = watcher.send_message("s-1", "more").await;
     assert_eq!(refused.content()["code"], 3003);
     permits.add_permits(1);
-    let status = client.next_of(Kind::Status).await;
+    let status = watcher.next_of(Kind::Status).await;
     assert_eq!(status.content_str("status"), Some("idle"));
     assert_eq!(
-        text(&client.send_message("s-2", "more").await),
+        text(&watcher.send_message("s-1", "more").await),
         "I read: more"
     );
 }

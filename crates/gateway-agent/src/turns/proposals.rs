@@ -12,7 +12,7 @@ use collective::{Envelope, Kind};
 use gateway_bridge::client::{AgentEvent, Ballot};
 use gateway_bridge::delegation::Delegation;
 
-use super::{ActiveGuard, Connection, Turns, delegation, failed};
+use super::{Connection, Turns, delegation, failed};
 use crate::backend::{BackendError, Proposal, Turn};
 use crate::vote;
 
@@ -41,7 +41,8 @@ impl Turns {
         let (until, delegation) = (self.vote_deadline(envelope), delegation(envelope));
         let stored = self.stored_ballot(&proposal);
         let bytes = proposal.text.len() + proposal.reasoning.as_ref().map_or(0, String::len);
-        let admitted = self.proposals.admit(bytes, self.max_turns());
+        let sender = header.from().unwrap_or("unknown");
+        let admitted = self.proposals.admit(sender, bytes);
         let (turns, link) = (Arc::clone(self), connection.clone());
         connection.running.spawn(async move {
             let voted = match stored {
@@ -70,7 +71,8 @@ impl Turns {
                 .with_metadata("correlationId", proposal.id.as_str());
             if link.sender.send(answer).await.is_ok() {
                 if voted.is_ok() {
-                    turns.store_ballot(&proposal, ballot.clone());
+                    let proposer = header.from().unwrap_or("unknown");
+                    turns.store_ballot(proposer, &proposal, ballot.clone());
                 }
                 (turns.on_event)(&AgentEvent::Voted(proposal.id, ballot.vote));
             }
@@ -86,9 +88,9 @@ impl Turns {
         ballots.get(&self.ballot_key(proposal)).cloned()
     }
 
-    fn store_ballot(&self, proposal: &Proposal, ballot: Ballot) {
+    fn store_ballot(&self, proposer: &str, proposal: &Proposal, ballot: Ballot) {
         let mut ballots = self.ballots.lock();
-        ballots.put(self.ballot_key(proposal), ballot);
+        ballots.put(proposer.to_owned(), self.ballot_key(proposal), ballot);
     }
 
     /// Requests a vote from the backend until `until`, with at most two attempts.
@@ -117,15 +119,14 @@ impl Turns {
         self.check_depth(&turn).map_err(|error| error.message)?;
         let ready = async {
             tokio::select! {
-                permit = self.slots.acquire() => permit.ok(),
-                permit = self.vote_slot.acquire() => permit.ok(),
+                slot = self.slots.acquire(from) => slot.map(|slot| (Some(slot), None)),
+                permit = self.vote_slot.acquire() => permit.ok().map(|permit| (None, Some(permit))),
                 () = sleep_until(until) => None,
             }
         };
-        let Some(Some(_permit)) = cancel.run_until_cancelled(ready).await else {
+        let Some(Some(_slot)) = cancel.run_until_cancelled(ready).await else {
             return Err("the agent is overloaded".to_owned());
         };
-        let _active = ActiveGuard::new(&self.active);
         let mut reason = String::new();
         for _ in 0..2 {
             let answer = self.answer_turn(&turn, &|_| {}, cancel, until).await;

@@ -15,7 +15,7 @@ use base::config::ConfigError;
 use base::jws::{KeySet, TimeError, Token};
 use collective::{ErrorCode, FRAME_LIMITS};
 
-use super::{AccessError, Authenticated, Identity, Operation, Rules};
+use super::{AccessError, Authenticated, Identity, IdentityKind, Operation, Rules};
 
 const DIGEST_BYTES: usize = 32;
 
@@ -44,14 +44,14 @@ impl Keyring {
     /// The first unusable key file, with its JSON Pointer in the configuration.
     pub fn load(config: &ServerConfig) -> Result<Self, ConfigError> {
         let auth = config.auth.clone().unwrap_or_default();
-        let key = |name: String, sha256: &str, roles, agent, expires: Option<String>| Key {
+        let key = |kind, name: String, sha256: &str, roles, agent, expires: Option<String>| Key {
             digest: hex(sha256),
             expires: expires.and_then(|time| humantime::parse_rfc3339(&time).ok()),
             identity: Identity {
                 name,
                 roles,
                 agent,
-                is_local: false,
+                kind,
             },
         };
         let keys = auth.keys.into_iter();
@@ -59,10 +59,23 @@ impl Keyring {
         Ok(Self {
             required: config.auth.is_some(),
             keys: keys
-                .map(|one| key(one.name, &one.sha256, one.roles, one.agent, one.expires_at))
+                .map(|one| {
+                    let kind = IdentityKind::Key;
+                    key(
+                        kind,
+                        one.name,
+                        &one.sha256,
+                        one.roles,
+                        one.agent,
+                        one.expires_at,
+                    )
+                })
                 .collect(),
             certificates: certificates
-                .map(|one| key(one.name, &one.sha256, one.roles, one.agent, None))
+                .map(|one| {
+                    let kind = IdentityKind::Certificate;
+                    key(kind, one.name, &one.sha256, one.roles, one.agent, None)
+                })
                 .collect(),
             tokens: auth.jwt.as_ref().map(TokenVerifier::load).transpose()?,
             rules: Rules::new(config),
@@ -87,7 +100,7 @@ impl Keyring {
             name: "anonymous".into(),
             roles: Vec::new(),
             agent: None,
-            is_local: false,
+            kind: IdentityKind::Anonymous,
         })
     }
 
@@ -299,7 +312,7 @@ impl TokenVerifier {
                 _ => Vec::new(),
             },
             agent: text("agent").map(str::to_owned),
-            is_local: false,
+            kind: IdentityKind::Token,
         })
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use http::{HeaderMap, Uri};
 
 use crate::config::{AgentConfig, Permissions, ServerConfig};
+use base::named;
 use collective::{ErrorCode, GATEWAY};
 use http_server::host::{self, HostNames, is_forwarded};
 
@@ -42,19 +43,39 @@ pub struct Identity {
     pub roles: Vec<String>,
     /// The agent that its credential names.
     pub agent: Option<String>,
-    /// Whether the client is an agent that the gateway itself runs. Without any role, such a client may serve its name, read
-    /// its workspace, send, vote and subscribe. It may do nothing else, and the permissions of the agent may restrict it
-    /// further.
-    pub is_local: bool,
+    /// The kind of its credential.
+    pub kind: IdentityKind,
+}
+
+named! {
+    /// The kind of an identity's credential.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum IdentityKind {
+        /// An API key.
+        Key = "key",
+        /// A client certificate.
+        Certificate = "certificate",
+        /// A JSON Web Token.
+        Token = "token",
+        /// None, because the gateway does not authenticate clients.
+        Anonymous = "anonymous",
+        /// None, because the gateway itself runs the agent. Without any role, such a client may serve its name, read its
+        /// workspace, send, vote and subscribe. It may do nothing else, and the permissions of the agent may restrict it
+        /// further.
+        Local = "local",
+    }
 }
 
 impl Identity {
-    /// Returns the name by which its shares are counted. An agent of the gateway itself is never a client of the same name.
+    /// Returns whether the client is an agent that the gateway itself runs.
+    pub fn is_local(&self) -> bool {
+        self.kind == IdentityKind::Local
+    }
+
+    /// Returns the name by which its shares are counted. Credentials of two kinds are two identities, whatever their names
+    /// are: the issuer of tokens does not know the names of the keys.
     pub fn share_key(&self) -> String {
-        match self.is_local {
-            true => format!("local:{}", self.name),
-            false => self.name.clone(),
-        }
+        format!("{}:{}", self.kind.as_str(), self.name)
     }
 }
 
@@ -145,7 +166,7 @@ impl Rules {
         speaks_as: Option<&str>,
         operation: Operation<'_>,
     ) -> bool {
-        if identity.is_local {
+        if identity.is_local() {
             return match operation {
                 Operation::Send(_) | Operation::Vote | Operation::Subscribe => true,
                 Operation::Serve(name) | Operation::Workspace(name) => {
@@ -237,13 +258,22 @@ pub struct RateLimit {
 impl RateLimit {
     /// Creates a limit of `per_second` messages per second with bursts of `burst` messages. 0 counts as 1.
     pub fn new(per_second: u64, burst: u64, now: Instant) -> Self {
-        let interval =
-            Duration::from_secs(1) / u32::try_from(per_second.max(1)).unwrap_or(u32::MAX);
+        let per_second = u32::try_from(per_second.max(1)).unwrap_or(u32::MAX);
+        Self::with_interval(Duration::from_secs(1) / per_second, burst, now)
+    }
+
+    /// Creates a limit of one message per `interval` with bursts of `burst` messages. 0 counts as 1.
+    pub(crate) fn with_interval(interval: Duration, burst: u64, now: Instant) -> Self {
         Self {
             interval,
             max_ahead: interval.saturating_mul(u32::try_from(burst.max(1) - 1).unwrap_or(u32::MAX)),
             full_at: now,
         }
+    }
+
+    /// Returns whether the whole burst is available.
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        self.full_at <= now
     }
 
     /// Acquires one message.

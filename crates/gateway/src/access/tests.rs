@@ -103,7 +103,7 @@ fn alice() -> Identity {
         name: "alice".into(),
         roles: vec!["reader".into(), "writer".into()],
         agent: Some("alpha".into()),
-        is_local: false,
+        kind: IdentityKind::Token,
     }
 }
 
@@ -119,7 +119,7 @@ fn identity(name: &str, roles: &[&str]) -> Identity {
         name: name.into(),
         roles: roles.iter().map(|role| (*role).to_owned()).collect(),
         agent: None,
-        is_local: false,
+        kind: IdentityKind::Key,
     }
 }
 
@@ -159,7 +159,7 @@ fn api_key_is_matched_by_its_digest() {
         name: "steward".into(),
         roles: vec!["r".into()],
         agent: Some("steward".into()),
-        is_local: false,
+        kind: IdentityKind::Key,
     };
     assert_eq!(known, steward);
     for invalid in ["key-2", "", "key-1 ", &sha256(b"key-1"), "a.b.c"] {
@@ -202,6 +202,34 @@ fn certificate_is_matched_by_its_fingerprint() {
     assert_eq!(keyring.certificate(b"other"), None);
     // A certificate is not an API key.
     assert_eq!(auth_error(&keyring, "der").0, ErrorCode::AuthFailed);
+}
+
+#[test]
+fn credentials_of_two_kinds_never_share() {
+    let file = KeyFile::new(SECRET);
+    let mut config = file.gateway("HS256");
+    let keys = ["alice", "local:alpha"]
+        .map(|name| json!({"name": name, "sha256": sha256(name.as_bytes())}));
+    config["auth"]["keys"] = json!(keys);
+    config["auth"]["certificates"] = json!([{"name": "alice", "sha256": sha256(b"der")}]);
+    config["tls"] = json!({"certFile": "c", "keyFile": "k", "clientCaFile": "ca"});
+    let keyring = load(&config);
+    let of = |credential: &str| keyring.authenticate(credential, now()).unwrap().identity;
+    let local = Identity {
+        kind: IdentityKind::Local,
+        ..identity("alpha", &[])
+    };
+    let all = [
+        of("alice"),
+        of("local:alpha"),
+        of(&hs256(&claims())),
+        of(&hs256(&claims_with("sub", json!("local:alpha")))),
+        of(&hs256(&claims_with("sub", json!("key:alice")))),
+        keyring.certificate(b"der").unwrap(),
+        local,
+    ];
+    let keys: std::collections::HashSet<_> = all.iter().map(Identity::share_key).collect();
+    assert_eq!(keys.len(), all.len(), "{keys:?}");
 }
 
 #[test]

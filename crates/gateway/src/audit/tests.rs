@@ -42,6 +42,7 @@ fn passed(id: &str) -> AuditRecord<'_> {
         to: Some("alpha"),
         identity: None,
         outcome: Outcome::Delivered,
+        count: None,
     }
 }
 

@@ -23,7 +23,7 @@ const MAX_SERVED_AGENTS: usize = 256;
 impl GatewayState {
     /// Handles an authentication message (Heretek A2A §5.4).
     pub(super) async fn handle_auth(
-        &self,
+        self: &Arc<Self>,
         client: &Arc<Client>,
         envelope: &Envelope,
         context: &ReplyContext,
@@ -56,29 +56,34 @@ impl GatewayState {
             return Ok(());
         }
         let token = envelope.content_str("token").unwrap_or_default();
+        let now = self.env.now();
+        // The check of a credential costs about as much as the upgrade that each wrong one needs.
+        let authenticated = self.keyring.authenticate(token, self.env.system_time());
         if let Some(address) = client.address() {
-            let checked = self.auth_limiter.check(address, self.env.now());
-            checked.map_err(|wait| {
+            let limited = match &authenticated {
+                // Wrong credentials of a stranger do not lock out the clients that the gateway knows at this address.
+                Ok(known) => {
+                    let key = known.identity.share_key().into();
+                    self.auth_limiter.succeed(address, &key, now)
+                }
+                Err(_) => self.auth_limiter.check(address, now),
+            };
+            limited.map_err(|wait| {
                 let message = format!(
                     "too many wrong credentials from this address; try again in {} s",
                     wait.as_secs() + 1
                 );
                 RequestError::busy(message, wait)
             })?;
+            // An expired credential was valid once, so it is no guess.
+            if let Err(error) = &authenticated
+                && error.code == ErrorCode::AuthFailed
+            {
+                self.auth_limiter
+                    .record_guess(address, token.as_bytes(), now);
+            }
         }
-        let authenticated = self
-            .keyring
-            .authenticate(token, self.env.system_time())
-            .inspect_err(|error| {
-                // An expired credential was valid once, so it is no guess.
-                if let Some(address) = client.address()
-                    && error.code == ErrorCode::AuthFailed
-                {
-                    let now = self.env.now();
-                    self.auth_limiter
-                        .record_guess(address, token.as_bytes(), now);
-                }
-            })?;
+        let authenticated = authenticated?;
         match client.identity() {
             Some(before) if *before != authenticated.identity => Err(RequestError::new(
                 ErrorCode::AuthFailed,

@@ -11,7 +11,7 @@ use crate::access::Operation;
 use crate::agent::{CLIENT_ID_PREFIX, Status};
 use crate::audit::Outcome;
 use crate::channels::delivery;
-use crate::connected_client::{Client, InsertError, PendingRequest};
+use crate::connected_client::{Client, InsertError, MAX_PENDING, PendingRequest};
 use crate::frames::{ReplyContext, RequestError};
 use crate::links::{self, CONFIRM};
 use crate::outbox::{EnqueueError, Item};
@@ -149,13 +149,14 @@ impl GatewayState {
             envelope = envelope.with("timestamp", now);
         }
         let envelope = self.check_signature(client, envelope)?;
-        let session = match self.has_workspace(&agent) {
-            true => {
-                let session = self.session(client, &agent, &envelope, context).await;
-                Some(session.map_err(|error| self.withdraw(&server, None, &envelope, error))?)
-            }
+        let has_workspace = self.has_workspace(&agent);
+        let session = match has_workspace {
+            true => Some(self.session(client, &envelope, context)),
             false => envelope.session_id().map(Into::into),
         };
+        // Without `strict`, the first entry creates the session.
+        let creates_session =
+            self.config.strict && has_workspace && envelope.session_id().is_none();
         let mut envelope = envelope.with("sessionId", session.as_deref());
         if server.link().is_some() {
             envelope = links::next_hop(envelope)?;
@@ -182,7 +183,8 @@ impl GatewayState {
             false => delivered,
         };
         let delivered = server.outgoing(delivered);
-        let delivered = delivered.map_err(|error| self.withdraw(&server, key.as_deref(), error))?;
+        let delivered =
+            delivered.map_err(|error| self.withdraw(&server, key.as_deref(), &envelope, error))?;
         let item = self.outbox_item(client, &server, &delivered, context, key.as_deref());
         // Reserve first, so that the session does not contain a refused message.
         let room = match server.outbox.reserve(item.cost()) {
@@ -192,7 +194,17 @@ impl GatewayState {
                 return Err(self.withdraw(&server, key.as_deref(), &envelope, error));
             }
         };
-        let stored = self.store(client, &agent, &envelope, session.as_deref());
+        let stored = async {
+            if creates_session {
+                let identity = client.share_key();
+                let created = self
+                    .sessions
+                    .create_for(&identity, &agent, session.as_deref());
+                created.await?;
+            }
+            self.store(client, &agent, &envelope, session.as_deref())
+                .await
+        };
         if let Err(error) = stored.await {
             return Err(self.withdraw(&server, key.as_deref(), &envelope, error));
         }
@@ -212,25 +224,16 @@ impl GatewayState {
     }
 
     /// Returns the session of a message: the one it names, or a new one. Messages of a connection that need no reply share
-    /// one session, because their sender never receives the session's id.
-    async fn session(
-        &self,
-        client: &Client,
-        agent: &str,
-        envelope: &Envelope,
-        context: &ReplyContext,
-    ) -> Result<Arc<str>, RequestError> {
+    /// one session unless `strict` is set, because their sender never receives the session's id.
+    fn session(&self, client: &Client, envelope: &Envelope, context: &ReplyContext) -> Arc<str> {
         if let Some(id) = envelope.session_id() {
-            return Ok(id.into());
+            return id.into();
         }
-        if self.config.strict {
-            return Ok(self.sessions.create(agent, None).await?.into());
-        }
-        if context.requires_response || client.link().is_some() {
-            return Ok(format!("sess-{}", self.env.uuid()).into());
+        if self.config.strict || context.requires_response || client.link().is_some() {
+            return format!("sess-{}", self.env.uuid()).into();
         }
         let connection = client.id().trim_start_matches(CLIENT_ID_PREFIX);
-        Ok(format!("sess-{connection}").into())
+        format!("sess-{connection}").into()
     }
 
     /// Stores a message of a client in the session of an agent.
@@ -278,6 +281,7 @@ impl GatewayState {
             .map_or_else(|| Arc::clone(message), Into::into);
         let pending = PendingRequest {
             requester: Arc::downgrade(client),
+            identity: client.share_key(),
             requester_name,
             correlation_id,
             message_id: Arc::clone(message),
@@ -289,13 +293,19 @@ impl GatewayState {
             outbox_number: None,
             deadline: self.env.now() + self.timeouts.reply,
         };
-        server.pending.insert(pending).map_err(|error| {
+        let share = self.shares.share(MAX_PENDING);
+        server.pending.insert(pending, share).map_err(|error| {
             client.open_requests.fetch_sub(1, Ordering::Relaxed);
-            let error = match error {
-                InsertError::Full => EnqueueError::Full,
-                InsertError::Closed => EnqueueError::Closed,
-            };
-            RequestError::undelivered(agent, error)
+            match error {
+                InsertError::Full => RequestError::undelivered(agent, EnqueueError::Full),
+                InsertError::Closed => RequestError::undelivered(agent, EnqueueError::Closed),
+                InsertError::Share => RequestError::busy(
+                    format!(
+                        "{share} messages of this client's identity wait for replies of `{agent}`; wait for one of them"
+                    ),
+                    Duration::from_secs(1),
+                ),
+            }
         })
     }
 

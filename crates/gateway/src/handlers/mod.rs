@@ -15,7 +15,7 @@ use collective::{Envelope, ErrorCode, Kind, validate};
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::access::RateLimit;
+use super::access::{Identity, RateLimit};
 use super::audit::Outcome;
 use super::connected_client::Client;
 use super::frames;
@@ -48,7 +48,7 @@ pub(super) struct FrameHandler {
 impl FrameHandler {
     pub(super) fn new(state: Arc<GatewayState>, client: Arc<Client>) -> Self {
         let limits = &state.config.limits;
-        let is_local = client.identity().is_some_and(|known| known.is_local);
+        let is_local = client.identity().is_some_and(Identity::is_local);
         let rate = (!is_local || client.link().is_some())
             .then(|| RateLimit::new(limits.messages_per_second, limits.burst, state.env.now()));
         Self {
@@ -283,3 +283,6 @@ fn message_span(envelope: &Envelope) -> Span {
         "error.type" = Empty,
     )
 }
+
+#[cfg(test)]
+mod tests;

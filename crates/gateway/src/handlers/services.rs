@@ -200,14 +200,16 @@ impl GatewayState {
             .limits
             .frame_bytes
             .saturating_sub(ENVELOPE_BYTES);
-        let share = self.shares.open_management(&client.share_key());
+        let identity = client.share_key();
+        let share = self.shares.open_management(&identity);
         let share = share.ok_or_else(|| {
             let message =
                 "this client waits for other session operations; send the request again later";
             RequestError::busy(message, Duration::from_secs(1))
         })?;
         let permit = self.management.acquire().await;
-        let result = manage::manage(&self.sessions, operation, envelope.content(), max_bytes).await;
+        let (sessions, arguments) = (&self.sessions, envelope.content());
+        let result = manage::manage_for(&identity, sessions, operation, arguments, max_bytes).await;
         drop((permit, share));
         let mut result = result.map_err(|error: ManageError| {
             RequestError::new(error.code(), error.public_message())

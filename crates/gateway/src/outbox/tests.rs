@@ -146,3 +146,48 @@ async fn written_entries_differ_from_queued_ones() {
     outbox.abandon();
     assert!(outbox.may_be_written(1) && outbox.may_be_written(2) && !outbox.may_be_written(3));
 }
+
+/// Returns the outboxes of two clients of one identity, whose budget has room for one entry of 5 bytes.
+fn outboxes_of_identity() -> [Outbox; 2] {
+    let (budget, share) = (
+        ByteBudget::new(10_000),
+        ByteBudget::new(ENTRY_OVERHEAD_BYTES + 5),
+    );
+    [(), ()].map(|()| {
+        let outbox = Outbox::new(10_000, Arc::clone(&budget));
+        outbox.set_share(Arc::clone(&share));
+        outbox
+    })
+}
+
+#[tokio::test]
+async fn identity_exceeds_its_budget_by_one_reply() {
+    let [one, two] = outboxes_of_identity();
+    one.send("above the budget".into()).await.unwrap();
+    {
+        let waiting = two.send("waits".into());
+        tokio::pin!(waiting);
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        write(&one, usize::MAX).await;
+        one.batch_written();
+        waiting.await.unwrap();
+    }
+    assert_eq!(two.drain(), ["waits"]);
+    two.send("above the budget".into()).await.unwrap();
+    two.abandon();
+    one.send("above the budget".into()).await.unwrap();
+}
+
+#[tokio::test]
+async fn clients_wait_behind_a_waiting_reply_of_their_identity() {
+    let [one, two] = outboxes_of_identity();
+    one.send("above the budget".into()).await.unwrap();
+    one.wait_for_share().await;
+    let mut waiting = Box::pin(two.send("waits".into()));
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    let read = one.wait_for_share();
+    tokio::pin!(read);
+    assert!(futures_util::poll!(&mut read).is_pending());
+    drop(waiting);
+    read.await;
+}

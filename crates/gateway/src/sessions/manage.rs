@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::encryption::KeyId;
 use super::line::{Event, NewLine, Scanner};
 use super::rekey::draft_path;
 use super::scan::{Reader, SessionMeta};
-use super::store::for_each_name;
+use super::store::{FILE_BYTES, for_each_name};
 use super::{
     ACTIVE, ARCHIVE, EXTENSION, Entry, SessionError, SessionKey, Sessions, file_stem,
     is_agent_name, line,
@@ -295,6 +296,21 @@ impl Sessions {
         from: &mut dyn BufRead,
         session_id: Option<&str>,
     ) -> Result<(String, u64), SessionError> {
+        self.import_for(&Arc::default(), agent, from, session_id)
+    }
+
+    /// Imports a session for a client, like [`import`](Self::import). Its file counts towards the limits of the client's
+    /// identity.
+    ///
+    /// # Errors
+    /// The same as [`import`](Self::import), and 3003 if the identity has added too much.
+    pub(crate) fn import_for(
+        &self,
+        identity: &Arc<str>,
+        agent: &str,
+        from: &mut dyn BufRead,
+        session_id: Option<&str>,
+    ) -> Result<(String, u64), SessionError> {
         self.writable()?;
         let store = &self.0.store;
         store.check_agent(agent)?;
@@ -308,7 +324,8 @@ impl Sessions {
             .create_new(true)
             .open(&draft)
             .map_err(failed)?;
-        let imported = self.write_import(agent, from, session_id, BufWriter::new(file), &draft);
+        let file = BufWriter::new(file);
+        let imported = self.write_import(identity, agent, from, session_id, file, &draft);
         if imported.is_err() {
             let _ = fs::remove_file(&draft);
         }
@@ -317,6 +334,7 @@ impl Sessions {
 
     fn write_import(
         &self,
+        identity: &Arc<str>,
         agent: &str,
         from: &mut dyn BufRead,
         session_id: Option<&str>,
@@ -326,7 +344,7 @@ impl Sessions {
         let store = &self.0.store;
         let failed = |error| SessionError::io("write", draft, error);
         let (mut source, mut target) = (None, session_id.map(str::to_owned));
-        let (mut entries, mut codec) = (0, None);
+        let (mut entries, mut bytes, mut codec) = (0, FILE_BYTES, None);
         // A draft is encrypted, too.
         let new_codec = |target: &str| {
             let key = self.key(agent, target)?;
@@ -355,7 +373,7 @@ impl Sessions {
                 let line = NewLine::from(&entry);
                 let encoded = codec.encode(&line).map_err(failed)?;
                 file.write_all(&encoded).map_err(failed)?;
-                entries += 1;
+                (entries, bytes) = (entries + 1, bytes + encoded.len() as u64);
             }
         }
         let (Some(target), Some(mut codec)) = (target, codec) else {
@@ -373,6 +391,7 @@ impl Sessions {
         if store.meta(&path, &target)?.exists || store.archive_path(&key).exists() {
             return Err(SessionError::Exists(key));
         }
+        store.charge(identity, bytes)?;
         files::rename_durably(draft, &path).map_err(failed)?;
         store.add_to_count(agent, 1);
         Ok((target, entries))

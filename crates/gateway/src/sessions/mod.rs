@@ -124,9 +124,24 @@ impl Sessions {
         agent: &str,
         session_id: Option<&str>,
     ) -> Result<String, SessionError> {
+        self.create_for(&Arc::default(), agent, session_id).await
+    }
+
+    /// Creates a session for a client, like [`create`](Self::create). Its file counts towards the limits of the client's
+    /// identity.
+    ///
+    /// # Errors
+    /// The same as [`create`](Self::create), and 3003 if the identity has added too much.
+    pub(crate) async fn create_for(
+        &self,
+        identity: &Arc<str>,
+        agent: &str,
+        session_id: Option<&str>,
+    ) -> Result<String, SessionError> {
         let new_id = || format!("sess-{}", self.0.store.env.uuid());
         let id = session_id.map_or_else(new_id, str::to_owned);
-        self.write_event(agent, &id, Event::Created).await?;
+        self.write_event(identity, agent, &id, Event::Created)
+            .await?;
         Ok(id)
     }
 
@@ -135,17 +150,33 @@ impl Sessions {
     /// # Errors
     /// The same as [`append`](Self::append).
     pub async fn commit(&self, agent: &str, session_id: &str) -> Result<(), SessionError> {
-        self.write_event(agent, session_id, Event::Committed).await
+        self.commit_for(&Arc::default(), agent, session_id).await
+    }
+
+    /// Commits a session for a client, like [`commit`](Self::commit). The record counts towards the limits of the client's
+    /// identity.
+    ///
+    /// # Errors
+    /// The same as [`commit`](Self::commit), and 3003 if the identity has added too much.
+    pub(crate) async fn commit_for(
+        &self,
+        identity: &Arc<str>,
+        agent: &str,
+        session_id: &str,
+    ) -> Result<(), SessionError> {
+        let event = Event::Committed;
+        self.write_event(identity, agent, session_id, event).await
     }
 
     fn write_event(
         &self,
+        identity: &Arc<str>,
         agent: &str,
         session: &str,
         event: Event,
     ) -> impl Future<Output = Result<(), SessionError>> + Send + use<> {
         let line = event.line(session, self.0.store.now());
-        self.write(&Arc::default(), agent, session, line)
+        self.write(identity, agent, session, line)
     }
 
     fn write(

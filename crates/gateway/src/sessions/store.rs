@@ -122,6 +122,17 @@ impl Store {
         self.env.unix_millis()
     }
 
+    /// Counts bytes that a client's identity adds. Does not count those of the gateway's operator, whose identity is empty.
+    ///
+    /// # Errors
+    /// 3003 if the identity has added too much.
+    pub(super) fn charge(&self, identity: &Arc<str>, bytes: u64) -> Result<(), SessionError> {
+        match identity.is_empty() || self.quota.try_add(identity, bytes, self.now()) {
+            true => Ok(()),
+            false => Err(SessionError::Quota(self.quota.max_bytes())),
+        }
+    }
+
     /// Validates an agent's name. Also compares it with the names of other workspaces.
     pub(super) fn check_agent(&self, agent: &str) -> Result<(), SessionError> {
         self.count(agent).map(drop)

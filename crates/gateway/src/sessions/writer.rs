@@ -67,10 +67,11 @@ impl Store {
         {
             return Err(SessionError::Busy);
         }
-        let size = stored_bytes as u64;
-        if !identity.is_empty() && !self.quota.try_add(identity, size, self.now()) {
-            return Err(SessionError::Quota(self.quota.max_bytes()));
-        }
+        let file = match line.event {
+            Some(Event::Created) => FILE_BYTES,
+            _ => 0,
+        };
+        self.charge(identity, stored_bytes as u64 + file)?;
         queue.bytes += bytes.len();
         queue
             .bytes_of
@@ -272,7 +273,7 @@ impl Store {
         }
         if let Some(line) = written.lines.first().filter(|_| written.is_new) {
             self.add_to_count(&line.key.agent, 1);
-            if !line.identity.is_empty() {
+            if !line.identity.is_empty() && line.line.event != Some(Event::Created) {
                 self.quota.add(&line.identity, FILE_BYTES, self.now());
             }
         }

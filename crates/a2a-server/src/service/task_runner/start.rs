@@ -4,6 +4,7 @@
 use a2a::ErrorReason;
 use a2a::v1_0::Message;
 use base::json::encoded_bytes;
+use base::run_slots::RunSlot;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::sleep;
 
@@ -11,7 +12,6 @@ use super::{DELEGATION, QUIET_PERIOD, RunEnd, RunRequest, TaskRunner, UNLOAD_BYT
 use crate::executor::{ExecutionEvent, Outcome, RunInput};
 use crate::service::active_task::{Running, Start};
 use crate::service::core::to_a2a_error;
-use crate::service::run_slots::RunSlot;
 use crate::service::status;
 use crate::store::{QueuePermit, QueueTicket, StoreError};
 use crate::task_record::{NOT_STARTED, TaskChange, TaskRecord};

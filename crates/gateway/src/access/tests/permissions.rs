@@ -171,7 +171,7 @@ fn local_agent_has_only_agent_permissions() {
     let keyring = load(&json!({"agents": []}));
     let who = |agent: &str| Identity {
         agent: Some(agent.into()),
-        is_local: true,
+        kind: IdentityKind::Local,
         ..identity(agent, &[])
     };
     let allowed = |agent: &str| {

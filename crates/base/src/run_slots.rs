@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 /// The slots of the concurrent runs.
 #[derive(Debug)]
-pub(super) struct RunSlots {
+pub struct RunSlots {
     per_client: usize,
     state: Mutex<State>,
 }
@@ -36,14 +36,15 @@ struct Client {
 
 /// The right to run. Dropping it starts the next run.
 #[derive(Debug)]
-pub(super) struct RunSlot {
+pub struct RunSlot {
     slots: Option<Arc<RunSlots>>,
     client: Arc<str>,
 }
 
 impl RunSlots {
     /// Creates `total` slots. With `several_clients`, one client gets all but one.
-    pub(super) fn new(total: usize, several_clients: bool) -> Arc<Self> {
+    #[must_use]
+    pub fn new(total: usize, several_clients: bool) -> Arc<Self> {
         let total = total.max(1);
         let reserved = usize::from(several_clients);
         Arc::new(Self {
@@ -56,7 +57,7 @@ impl RunSlots {
     }
 
     /// Waits for a slot of `client`. Returns `None` only if the slots are gone.
-    pub(super) async fn acquire(self: &Arc<Self>, client: &str) -> Option<RunSlot> {
+    pub async fn acquire(self: &Arc<Self>, client: &str) -> Option<RunSlot> {
         let (sender, slot) = oneshot::channel();
         {
             let mut state = self.state.lock();
