@@ -341,8 +341,8 @@ mod tests {
         let text = "{\"a\":\"\u{9b}2J\u{202e}b\u{e9}\"}";
         let shown = without_commands(text);
         assert_eq!(shown, "{\"a\":\"\\u009b2J\\u202eb\u{e9}\"}");
-        let same = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-        assert_eq!(same(&shown), same(text));
+        let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+        assert!(read(text).is_some() && read(&shown) == read(text));
     }
 
     #[test]
