@@ -4,14 +4,14 @@
 
 use std::collections::HashSet;
 
-use a2a::{CardView, Message, Part, Reply, SendRequest, Task};
+use a2a::{CardView, ErrorReason, Message, Part, Reply, SendRequest, Task};
 use base::validation::violation;
 use peer::{Delivered, Peer};
 use serde::Serialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::call::{Call, answer_id};
+use super::call::{Call, answer_id, check_task};
 use super::error::{Reason, ToolError};
 use super::follow::{Start, follow};
 use super::person::{self, Next};
@@ -118,7 +118,8 @@ async fn send(call: &mut Call<'_>, mut request: Box<Request>) -> Result<(), Tool
     done.map_err(|error| {
         let known = call.card.as_ref();
         let card = known.and_then(|known| known.card.view.as_ref().ok());
-        with_diagnostics(error, &MediaTypes::new(&outgoing).compare(card)).for_send()
+        let error = with_diagnostics(error, &MediaTypes::new(&outgoing).compare(card)).for_send();
+        error.without_advice(follows, required)
     })
 }
 
@@ -191,19 +192,29 @@ async fn send_blocking(
     call.add_answer(reply.into(), false)
 }
 
-/// Sends a message and follows what comes. A peer that does not stream sends one answer first.
+/// Sends a message and follows what comes. A peer that does not stream, whatever its card says, sends one answer first.
 async fn send_streaming(
     call: &mut Call<'_>,
     peer: &dyn Peer,
     outgoing: &SendRequest,
 ) -> Result<(), ToolError> {
     if call.streaming() == Some(true) {
-        let stream = call
+        let before = call.collected.count();
+        let opened = call
             .deadline
             .run(call.metrics.stream(peer, outgoing))
-            .await??;
-        call.message_arrived();
-        return follow(call, peer, Start::Stream(stream)).await;
+            .await?;
+        let done = match opened {
+            Ok(stream) => {
+                call.message_arrived();
+                follow(call, peer, Start::Stream(stream)).await
+            }
+            Err(error) => Err(error.into()),
+        };
+        match done {
+            Err(error) if call.collected.count() == before && refuses_streams(&error) => {}
+            done => return done,
+        }
     }
     let reply = call
         .deadline
@@ -214,6 +225,13 @@ async fn send_streaming(
         Reply::Task(task) => follow_task(call, peer, task).await,
         message @ Reply::Message(_) => call.add_answer(message.into(), true),
     }
+}
+
+/// Returns whether the peer has refused the operation itself, which it does before any work (A2A 1.0 §3.1.2, §3.3.2).
+fn refuses_streams(error: &ToolError) -> bool {
+    let code = error.details.get("rpcCode").and_then(Value::as_i64);
+    let of = |reason: ErrorReason| code == Some(reason.code().into());
+    of(ErrorReason::UnsupportedOperation) || of(ErrorReason::MethodNotFound)
 }
 
 /// Sends a message that must become a task, and follows it where `follow`.
@@ -329,6 +347,7 @@ async fn status(
         .deadline
         .run(call.metrics.get_task(&*peer, &task_id, history))
         .await??;
+    check_task(&task_id, task.id())?;
     call.add_answer(Reply::Task(task).into(), false)
 }
 
@@ -343,6 +362,7 @@ async fn cancel(call: &mut Call<'_>, request: Box<Request>) -> Result<(), ToolEr
         .deadline
         .run(call.metrics.cancel(&*peer, &task_id))
         .await??;
+    check_task(&task_id, task.id())?;
     call.add_answer(Reply::Task(task).into(), false)
 }
 

@@ -190,17 +190,13 @@ impl<'a> Call<'a> {
         self.card.as_ref().and_then(|known| known.card.streaming)
     }
 
-    /// Queries the task that the call follows. Another task than the requested one is an invalid response.
+    /// Queries the task that the call follows.
     ///
     /// # Errors
     /// The peer does not answer with the task.
     pub(super) async fn get_task(&self, peer: &dyn Peer, task_id: &str) -> Result<Task, PeerError> {
         let task = self.metrics.get_task(peer, task_id, None).await?;
-        if task.id().is_some_and(|id| id != task_id) {
-            let message = "the peer answered with another task than the requested one";
-            return Err(PeerError::new(PeerErrorKind::InvalidResponse, message));
-        }
-        Ok(task)
+        check_task(task_id, task.id()).map(|()| task)
     }
 
     /// Adds an event, and sends an update where `notify` and where the host's interval is over.
@@ -548,6 +544,15 @@ impl<'a> Call<'a> {
         let secrets = self.secrets();
         self.collected.redact(&secrets);
     }
+}
+
+/// Refuses an answer or event about another task than `task_id`. One that names no task is about the requested one.
+pub(super) fn check_task(task_id: &str, named: Option<&str>) -> Result<(), PeerError> {
+    if named.is_none_or(|named| named == task_id) {
+        return Ok(());
+    }
+    let message = "the peer answered with another task than the requested one";
+    Err(PeerError::new(PeerErrorKind::InvalidResponse, message))
 }
 
 /// Refuses a target whose secret the host has not resolved.

@@ -244,7 +244,7 @@ reasons! {
         "The caller cancelled the call; the task continues.";
     /// The peer offers no supported transport, or the requested one is not supported.
     UnsupportedTransport of Kind::UnsupportedTransport = "unsupported_transport", Peer, NoActiveVersion, false,
-        "Use JSONRPC or HTTP+JSON.";
+        "Use JSONRPC or HTTP+JSON, where the agent offers one of them; else ask its operator for one.";
     /// The peer offers no supported version of the protocol.
     UnsupportedVersion of Kind::UnsupportedVersion = "unsupported_version", Peer, NoActiveVersion, false,
         "Ask the agent's operator for an interface of A2A 1.0 or 0.3.";
@@ -357,6 +357,10 @@ With follow_updates or task_requirement: required there is a task to ask about."
 const SENT: &str = "The agent has the message and may have done the work: sending the message again would repeat it. \
 Ask the user first, or the operator about the cause.";
 
+/// The hint for a message whose answer cannot be read.
+const UNREADABLE: &str = "The agent may have the message and be working on it, and sending the message again would repeat the work. \
+Check the address that the message names. If it is right, the agent violates the protocol: report it to the agent's operator.";
+
 /// The hint for a message that became a task.
 const HAS_TASK: &str = "The message became a task: call status or watch with details.latest_event_summary.continuation. \
 Sending the message again would repeat the work.";
@@ -399,6 +403,8 @@ impl Reason {
     fn hint_after_delivery(self, delivered: Delivered, has_task: bool) -> Option<&'static str> {
         match (delivered, has_task) {
             (Delivered::No, _) => None,
+            (_, false) if self == Self::InvalidResponse => Some(UNREADABLE),
+            (_, true) if self == Self::InvalidResponse => Some(HAS_TASK),
             _ if !self.row().repeats => None,
             // Its own hint leads to the task.
             (_, true) if self == Self::StreamCut => None,

@@ -186,8 +186,11 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
                 return Ok(());
             }
             _ if gap != Gap::Open => return Ok(()),
-            Ok(Err(error)) if after(Place::Query, &error, true) == Recovery::Skip => pauses.next(),
-            Ok(Err(_)) | Err(_) => None,
+            Ok(Err(error)) => match after(Place::Query, &error, true) {
+                Recovery::Skip | Recovery::SkipOnce => pauses.next(),
+                _ => None,
+            },
+            Err(_) => None,
         };
         let Some(pause) = pause else {
             call.set_incomplete(Incomplete::Pieces);
@@ -285,7 +288,12 @@ async fn poll(
                 let recovery = after(Place::Query, &error, call.collected.count() > 0);
                 let is_unreachable = error.kind.is_unreachable();
                 failed += u32::from(!is_unreachable);
-                if recovery != Recovery::Skip || failed == MAX_FAILED_QUERIES {
+                let is_repeated = match recovery {
+                    Recovery::Skip => failed < MAX_FAILED_QUERIES,
+                    Recovery::SkipOnce => failed < 2,
+                    _ => false,
+                };
+                if !is_repeated {
                     return Ok(ConnectionEnd::Lost(LostConnection::from_error(error)));
                 }
                 call.set_queries_fail(!is_unreachable);

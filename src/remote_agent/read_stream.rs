@@ -8,7 +8,7 @@ use egress::NetFault;
 use peer::{EventStream, NextEvent, Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::{Gap, Source};
-use super::call::Call;
+use super::call::{Call, check_task};
 use super::collected::Kind;
 use super::error::{Reason, ToolError};
 use super::recovery::{
@@ -74,6 +74,11 @@ pub(super) async fn read_stream(
     mut first: Option<FirstEvent>,
 ) -> Result<ConnectionEnd, ToolError> {
     let subscribed = first.is_some();
+    // The answer to a message may begin another task.
+    let mut task_id = match subscribed {
+        true => call.followed_task().map(str::to_owned),
+        false => None,
+    };
     let mut received = false;
     let mut progressed = false;
     let mut unreadable = Unreadable::default();
@@ -99,6 +104,14 @@ pub(super) async fn read_stream(
         };
         match event {
             Some(Ok((event, bytes))) => {
+                if let Err(error) = check_event(&mut task_id, &event) {
+                    call.release_update();
+                    let Some(error) = unreadable.add(call, error) else {
+                        call.deadline.check_expired()?;
+                        continue;
+                    };
+                    return on_error(call, error, progressed, Place::Event);
+                }
                 call.metrics.record_event(&event, bytes);
                 let last = is_last(&event);
                 unreadable.in_a_row = 0;
@@ -130,6 +143,25 @@ pub(super) async fn read_stream(
                     unreadable.first,
                 );
             }
+        }
+    }
+}
+
+/// Refuses an event of another task than that of the connection: `task_id`, which the first event of a task sets.
+fn check_event(task_id: &mut Option<String>, event: &Event) -> Result<(), PeerError> {
+    let named = match event {
+        Event::Message(message) => message.task_id(),
+        Event::Task(task) => task.id(),
+        Event::Status(update) => update.task_id(),
+        Event::Artifact(update) => update.task_id(),
+        Event::Unknown(_) => None,
+    };
+    match task_id {
+        Some(task_id) => check_task(task_id, named),
+        None if matches!(event, Event::Message(_)) => Ok(()),
+        None => {
+            *task_id = named.map(str::to_owned);
+            Ok(())
         }
     }
 }
@@ -180,14 +212,20 @@ fn add_event(
 enum StreamStep {
     /// The stream's next event, or its end.
     Event(NextEvent),
-    /// The task is terminal or interrupted, by an event or by this snapshot, and the stream is silent.
+    /// The task is terminal or interrupted, by an event or by this snapshot, or a message is the answer, and the stream
+    /// is silent.
     Ended(Option<Task>),
     /// The stream is silent, and the task stays in a state that A2A does not define.
     Unchanged,
 }
 
-/// Waits for the next event. Once the task has ended, the wait is short. When the stream is silent, the task's state is
-/// polled, because the peer may have lost the subscription. An update that is due meanwhile is sent.
+/// How many times as long as `final_wait` the silence after a message may be. A message is the only answer of its stream
+/// (A2A 1.0 §3.1.2), but some agents send several.
+const MESSAGE_WAITS: u32 = 8;
+
+/// Waits for the next event. Once the task has ended, or a message without a task has come, the wait is short. When the
+/// stream is silent, the task's state is polled, because the peer may have lost the subscription. An update that is due
+/// meanwhile is sent.
 async fn next_event(
     call: &mut Call<'_>,
     peer: &dyn Peer,
@@ -207,8 +245,12 @@ async fn next_event(
     }
     let mut polls = 0;
     let mut foreign = 0;
+    let is_message = call.collected.kind == Some(Kind::Message);
     loop {
-        let silence = poll_intervals.silences().delay(polls);
+        let silence = match is_message && polls == 0 {
+            true => poll_intervals.final_wait * MESSAGE_WAITS,
+            false => poll_intervals.silences().delay(polls),
+        };
         if let Ok(step) = timeout(silence, &mut step).await {
             return StreamStep::Event(step);
         }
@@ -217,6 +259,9 @@ async fn next_event(
             step = &mut step => return StreamStep::Event(step),
             task = query_silent(call, peer) => task,
         };
+        if is_message && task.is_none() {
+            return StreamStep::Ended(None);
+        }
         foreign += u32::from(task.as_ref().is_some_and(|task| task.state().is_foreign()));
         if foreign == MAX_UNCHANGED {
             return StreamStep::Unchanged;

@@ -42,6 +42,8 @@ pub(super) enum Recovery {
     Resubscribe,
     /// Query the task.
     Query,
+    /// Query again after a pause, once: it may be the page of a proxy.
+    SkipOnce,
     /// End with this error.
     GiveUp,
 }
@@ -53,6 +55,7 @@ pub(super) enum Recovery {
 /// | the connection broke, or no connection | resubscribe | resubscribe | again |
 /// | not JSON, or another shape than the protocol's | skip | query | again |
 /// | 408, 425, 429, 5xx, an internal error | query | query | again |
+/// | a 400 or 404 without an error of the protocol | give up | query | again, once |
 /// | an event or answer above a limit | query | query | give up |
 /// | another error of the agent | query | query | give up |
 /// | credentials, address, TLS, redirects | give up | query, if the task is known | give up |
@@ -80,6 +83,13 @@ pub(super) fn after(place: Place, error: &PeerError, is_known: bool) -> Recovery
         Place::Query if is_known && (kind.is_unreachable() || is_temporary(error)) => {
             Recovery::Skip
         }
+        Place::Query
+            if is_known
+                && kind == K::HttpStatus
+                && matches!(error.http_status, Some(400 | 404)) =>
+        {
+            Recovery::SkipOnce
+        }
         Place::Query => Recovery::GiveUp,
     }
 }
@@ -96,7 +106,8 @@ fn is_temporary(error: &PeerError) -> bool {
             code,
             ErrorCode::AgentBusy | ErrorCode::AgentOffline | ErrorCode::SessionLocked
         ),
-        PeerErrorKind::Rpc => error.rpc_code.is_some_and(|code| {
+        // An error without a code says nothing about the task.
+        PeerErrorKind::Rpc => error.rpc_code.is_none_or(|code| {
             code == SERVER_ERROR
                 || SERVER_ERRORS.contains(&code)
                 || has_code(code, &[ErrorReason::InternalError])
@@ -144,7 +155,7 @@ mod tests {
     #[test]
     fn every_kind_of_fault_has_a_next_step() {
         use PeerErrorKind as K;
-        use Recovery::{GiveUp, Query, Resubscribe, Skip};
+        use Recovery::{GiveUp, Query, Resubscribe, Skip, SkipOnce};
         for (fault, expected) in [
             (
                 error(K::Net(NetFault::Cut), None, None),
@@ -164,13 +175,22 @@ mod tests {
             ),
             (
                 error(K::HttpStatus, Some(404), None),
+                [GiveUp, Query, SkipOnce],
+            ),
+            (
+                error(K::HttpStatus, Some(410), None),
                 [GiveUp, Query, GiveUp],
+            ),
+            (error(K::Rpc, Some(429), Some(429)), [Query, Query, Skip]),
+            (
+                error(K::Rpc, Some(404), Some(-32001)),
+                [Query, Query, GiveUp],
             ),
             (error(K::Rpc, Some(503), Some(-32603)), [Query, Query, Skip]),
             (error(K::Rpc, None, Some(-32603)), [Query, Query, Skip]),
             (error(K::Rpc, None, Some(-32000)), [Query, Query, Skip]),
             (error(K::Rpc, None, Some(-32001)), [Query, Query, GiveUp]),
-            (error(K::Rpc, None, None), [Query, Query, GiveUp]),
+            (error(K::Rpc, None, None), [Query, Query, Skip]),
             (
                 error(K::Net(NetFault::EventTooLarge), None, None),
                 [Query, Query, GiveUp],

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use a2a::{Card, ErrorReason, Reply, SendRequest, Task, Transport, Version};
 use async_trait::async_trait;
 use base::redact::Secrets;
 use egress::NetFault;
-use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
+use peer::{
+    BoxFuture, Delivered, EventStream, NegotiatedProtocol, NextEvent, Peer, PeerError,
+    PeerErrorKind,
+};
+use tokio::time::timeout;
 
 use super::error::{confirms_version, has_reason};
 use super::http_json::is_unknown_path;
@@ -26,6 +31,8 @@ pub(super) struct VersionedInterface {
     older: Option<Box<dyn Peer>>,
     /// Whether the interface uses 0.3.
     speaks_older: AtomicBool,
+    /// Whether an answer in this call has confirmed the version: no later answer changes it.
+    is_confirmed: AtomicBool,
     state: Arc<InterfaceState>,
 }
 
@@ -47,6 +54,7 @@ impl VersionedInterface {
             binding,
             older,
             speaks_older: AtomicBool::new(false),
+            is_confirmed: AtomicBool::new(false),
             state,
         }
     }
@@ -61,7 +69,8 @@ impl VersionedInterface {
     /// Returns the binding in 0.3, unless a response has confirmed a version.
     fn unconfirmed(&self) -> Option<&dyn Peer> {
         let confirmed = self.state.version() == Some(Version::V1_0)
-            || self.speaks_older.load(Ordering::Relaxed);
+            || self.speaks_older.load(Ordering::Relaxed)
+            || self.is_confirmed.load(Ordering::Relaxed);
         self.older.as_deref().filter(|_| !confirmed)
     }
 }
@@ -144,9 +153,15 @@ impl A2aPeer {
             .as_ref()
             .is_err_and(|error| rejects_version(error, protocol.transport));
         if !refused {
-            if interface.older.is_some() && confirms_version(&answer) {
-                state.set_version(Version::declared(protocol.version).ok().flatten());
+            if confirms_version(&answer) {
+                interface.is_confirmed.store(true, Ordering::Relaxed);
+                if interface.older.is_some() {
+                    state.set_version(Version::declared(protocol.version).ok().flatten());
+                }
             }
+            return answer;
+        }
+        if interface.is_confirmed.load(Ordering::Relaxed) {
             return answer;
         }
         let Some(older) = interface.unconfirmed() else {
@@ -173,6 +188,40 @@ fn rejects_version(error: &PeerError, transport: Transport) -> bool {
     has_reason(error, ErrorReason::MethodNotFound)
         || has_reason(error, ErrorReason::VersionNotSupported)
         || (transport == Transport::HttpJson && is_unknown_path(error))
+}
+
+/// How long the first event of a stream may take that may be the refusal of a version.
+const FIRST_EVENT_WAIT: Duration = Duration::from_secs(1);
+
+/// Opens a stream in a version that the peer may reject, in a response or in the first event.
+async fn open_in_doubt(
+    peer: &dyn Peer,
+    outgoing: &SendRequest,
+) -> Result<Box<dyn EventStream>, PeerError> {
+    let mut stream = peer.stream(outgoing).await?;
+    match timeout(FIRST_EVENT_WAIT, stream.next()).await {
+        Ok(Some(Err(error))) if rejects_version(&error, peer.protocol().transport) => Err(error),
+        Ok(first) => Ok(Box::new(StreamFrom(Some(first), stream))),
+        // The silent peer has accepted the message.
+        Err(_) => Ok(stream),
+    }
+}
+
+/// A stream whose first event has been read.
+struct StreamFrom(Option<NextEvent>, Box<dyn EventStream>);
+
+#[async_trait]
+impl EventStream for StreamFrom {
+    async fn next(&mut self) -> NextEvent {
+        match self.0.take() {
+            Some(first) => first,
+            None => self.1.next().await,
+        }
+    }
+
+    fn is_plain_response(&self) -> bool {
+        self.1.is_plain_response()
+    }
 }
 
 /// Returns whether no connection was opened, so that no byte was sent.
@@ -206,7 +255,11 @@ impl Peer for A2aPeer {
     }
 
     async fn stream(&self, outgoing: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
-        self.call(|peer| peer.stream(outgoing)).await
+        if self.interface().unconfirmed().is_none() {
+            return self.call(|peer| peer.stream(outgoing)).await;
+        }
+        self.call(|peer| Box::pin(open_in_doubt(peer, outgoing)))
+            .await
     }
 
     async fn get_task(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::Method;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use url::Url;
 
 use a2a::{Card, Dialect, Reply, SendRequest, Task, Transport, Version};
@@ -14,7 +14,7 @@ use peer::{EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 use super::decoder::{Decoder, parse_error, shape_error};
 use super::events::SingleEvent;
 use super::http_binding::Request;
-use super::http_binding::{HttpBinding, StreamResponse};
+use super::http_binding::{HttpBinding, PlainResponse, StreamResponse};
 use super::http_json::HttpJson;
 use super::jsonrpc;
 use super::negotiate::InterfaceState;
@@ -71,26 +71,45 @@ impl BoundPeer {
         }
     }
 
-    async fn call(&self, request: Request<'_>) -> Result<Value, PeerError> {
+    async fn response(&self, request: &Request<'_>) -> Result<PlainResponse, PeerError> {
         let tenant = self.tenant.as_deref();
-        let response = match &self.binding {
+        match &self.binding {
             Binding::JsonRpc(url) => {
-                let body = jsonrpc::body(&request, tenant, self.decoder().dialect)?;
+                let body = jsonrpc::body(request, tenant, self.decoder().dialect)?;
                 let (idempotency, url) = (request.idempotency(), url.clone());
                 let call = self
                     .http
                     .call(idempotency, Method::POST, url, Some(body), parse_error);
                 call.await
             }
-            Binding::HttpJson(rest) => rest.call(&self.http, &request).await,
-        }?;
-        self.decoder()
-            .result(self.http.json(&response)?, true, self.http.secrets())
+            Binding::HttpJson(rest) => rest.call(&self.http, request).await,
+        }
     }
 
-    async fn task(&self, request: Request<'_>) -> Result<Task, PeerError> {
-        let task = self.call(request).await?;
-        self.decoder().dialect.read_task(task).map_err(shape_error)
+    fn result(&self, response: &PlainResponse) -> Result<Value, PeerError> {
+        self.decoder()
+            .result(self.http.json(response)?, true, self.http.secrets())
+    }
+
+    async fn call(&self, request: Request<'_>) -> Result<Value, PeerError> {
+        self.result(&self.response(&request).await?)
+    }
+
+    /// Reads the answer to a message. Requests the task of an answer that names it and cannot be read otherwise: the peer has
+    /// the message.
+    async fn reply(&self, result: Value) -> Result<Reply, PeerError> {
+        let task_id = named_task(&result);
+        let error = match self.decoder().reply(result, self.http.secrets()) {
+            Err(error) if error.kind == PeerErrorKind::InvalidResponse => error,
+            reply => return reply,
+        };
+        let Some(task_id) = task_id else {
+            return Err(error);
+        };
+        match self.get_task(&task_id, None).await {
+            Ok(task) if task.id().is_none_or(|id| id == task_id) => Ok(Reply::Task(task)),
+            _ => Err(error),
+        }
     }
 
     async fn subscribe(&self, request: Request<'_>) -> Result<Box<dyn EventStream>, PeerError> {
@@ -110,13 +129,20 @@ impl BoundPeer {
         Ok(match response {
             StreamResponse::Events(reader) => Box::new(self.http.events(reader, decoder)),
             StreamResponse::Plain(response) => {
-                let secrets = self.http.secrets();
-                let result = decoder.result(self.http.json(&response)?, true, secrets)?;
-                let reply = decoder.reply(result, secrets)?;
+                let result = self.result(&response)?;
+                let reply = self.reply(result).await?;
                 Box::new(SingleEvent(Some((reply, response.body.len()))))
             }
         })
     }
+}
+
+/// Returns the id of the task in an answer, whatever else of it can be read.
+fn named_task(answer: &Value) -> Option<String> {
+    let task = answer.get("task").unwrap_or(answer);
+    task.get("status")?.as_object()?;
+    let id = task.get("id")?.as_str()?;
+    (!id.is_empty()).then(|| id.to_owned())
 }
 
 #[async_trait]
@@ -145,7 +171,7 @@ impl Peer for BoundPeer {
 
     async fn send(&self, request: &SendRequest) -> Result<Reply, PeerError> {
         let result = self.call(Request::Send(request)).await?;
-        self.decoder().reply(result, self.http.secrets())
+        self.reply(result).await
     }
 
     async fn stream(&self, request: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
@@ -157,7 +183,8 @@ impl Peer for BoundPeer {
         task_id: &str,
         history_length: Option<u64>,
     ) -> Result<Task, PeerError> {
-        self.task(Request::Get(task_id, history_length)).await
+        let result = self.call(Request::Get(task_id, history_length)).await?;
+        self.decoder().task(result, self.http.secrets())
     }
 
     async fn list_tasks(&self) -> Result<Vec<Task>, PeerError> {
@@ -176,7 +203,18 @@ impl Peer for BoundPeer {
     }
 
     async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {
-        self.task(Request::Cancel(task_id)).await
+        let response = self.response(&Request::Cancel(task_id)).await?;
+        let result = match response.body.trim_ascii() {
+            b"" | b"null" => Value::Null,
+            _ => self.result(&response)?,
+        };
+        let is_empty = result.is_null() || result.as_object().is_some_and(Map::is_empty);
+        if !is_empty {
+            return self.decoder().task(result, self.http.secrets());
+        }
+        // Some servers confirm without the task.
+        let task = self.get_task(task_id, None).await;
+        task.map_err(|error| error.during("the peer confirmed the cancellation, not the state"))
     }
 
     async fn resubscribe(&self, task_id: &str) -> Result<Box<dyn EventStream>, PeerError> {

@@ -1,11 +1,11 @@
 //! Decodes responses and events of both bindings.
 
-use a2a::{Dialect, Event, Reply, ShapeError, Transport};
+use a2a::{Dialect, Event, Reply, ShapeError, Task, Transport};
 use base::json::{self, Limits, encoded_bytes};
 use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
 use serde_json::Value;
 
-use super::error::{MAX_ERROR_DATA, code, kind_of, parse, reason_in};
+use super::error::{MAX_ERROR_DATA, code, kind_of, parse, reason_in, status_of};
 use super::peer_secrets::PeerSecrets;
 use super::response_json::unreadable;
 
@@ -20,7 +20,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Returns the result of a response. JSON-RPC wraps it.
+    /// Returns the result of a response. JSON-RPC wraps it, and some servers wrap it over HTTP+JSON too.
     pub(super) fn result(
         self,
         answer: Value,
@@ -28,7 +28,8 @@ impl Decoder {
         secrets: &PeerSecrets,
     ) -> Result<Value, PeerError> {
         match self.transport {
-            Transport::HttpJson => Ok(answer),
+            Transport::HttpJson if answer.get("jsonrpc").is_none() => Ok(answer),
+            Transport::HttpJson => unwrap(answer, false, secrets),
             _ => unwrap(answer, check_id, secrets),
         }
     }
@@ -36,8 +37,19 @@ impl Decoder {
     /// Returns the error in a body of HTTP+JSON, whatever its status. In JSON-RPC, [`result`](Self::result) finds it.
     fn error(self, answer: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
         match self.transport {
-            Transport::HttpJson => parse(answer, secrets),
+            Transport::HttpJson => parse(answer, secrets).or_else(|| {
+                let is_task = answer.get("status").is_some_and(Value::is_object);
+                let error = answer.get("error").filter(|error| !error.is_null());
+                Some(rpc_error(error.filter(|_| !is_task)?.clone(), secrets))
+            }),
             _ => None,
+        }
+    }
+
+    pub(super) fn task(self, result: Value, secrets: &PeerSecrets) -> Result<Task, PeerError> {
+        match self.error(&result, secrets) {
+            Some(error) => Err(error),
+            None => self.dialect.read_task(result).map_err(shape_error),
         }
     }
 
@@ -89,7 +101,7 @@ fn names_keep_alive(event: &Value) -> bool {
 }
 
 /// Unwraps a JSON-RPC response (JSON-RPC 2.0 §5). Does not check the id of an event, which belongs to the request of its
-/// connection.
+/// connection. Some servers send the bare result.
 fn unwrap(answer: Value, check_id: bool, secrets: &PeerSecrets) -> Result<Value, PeerError> {
     let Value::Object(mut answer) = answer else {
         return Err(shape_error(ShapeError::here(
@@ -97,6 +109,10 @@ fn unwrap(answer: Value, check_id: bool, secrets: &PeerSecrets) -> Result<Value,
             Some(&answer),
         )));
     };
+    let members = ["jsonrpc", "result", "error"];
+    if !members.iter().any(|member| answer.contains_key(*member)) {
+        return Ok(Value::Object(answer));
+    }
     if let Some(error) = answer.remove("error").filter(|error| !error.is_null()) {
         return Err(rpc_error(error, secrets));
     }
@@ -135,12 +151,17 @@ fn rpc_error(mut error: Value, secrets: &PeerSecrets) -> PeerError {
         || "an error".into(),
         |code| format!("JSON-RPC error {code}"),
     );
+    let text = match text.is_empty() {
+        true => " without a message".to_owned(),
+        false => format!(": {text}"),
+    };
     let mut peer_error = PeerError::new(
         PeerErrorKind::Rpc,
-        format!("the peer responded with {code_text}: {text}"),
+        format!("the peer responded with {code_text}{text}"),
     );
     peer_error.kind = kind_of(error.get("data").and_then(reason_in));
     peer_error.rpc_code = code;
+    peer_error.http_status = status_of(code);
     peer_error.rpc_data = error
         .get("data")
         .filter(|data| !data.is_null() && encoded_bytes(data) <= MAX_ERROR_DATA)
@@ -150,4 +171,73 @@ fn rpc_error(mut error: Value, secrets: &PeerSecrets) -> PeerError {
 
 pub(super) fn shape_error(error: ShapeError) -> PeerError {
     PeerError::new(PeerErrorKind::InvalidResponse, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use a2a::{V03Dialect, Version};
+    use peer::{CardLocation, PeerConfig};
+    use serde_json::json;
+
+    fn secrets() -> PeerSecrets {
+        let url = url::Url::parse("http://a.example/").unwrap();
+        PeerSecrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())))
+    }
+
+    fn decoder(transport: Transport) -> Decoder {
+        let dialect = Dialect::new(Version::V1_0, transport);
+        Decoder { transport, dialect }
+    }
+
+    const ALL: [Transport; 2] = [Transport::JsonRpc, Transport::HttpJson];
+
+    fn task(transport: Transport, answer: Value) -> Result<Task, PeerError> {
+        let result = decoder(transport).result(answer, true, &secrets())?;
+        decoder(transport).task(result, &secrets())
+    }
+
+    #[test]
+    fn task_is_read_bare_and_in_an_envelope() {
+        let bare = json!({"id": "t", "status": {"state": "TASK_STATE_WORKING"}});
+        let wrapped = json!({"jsonrpc": "2.0", "id": 1, "result": bare});
+        for transport in ALL {
+            for answer in [bare.clone(), wrapped.clone()] {
+                assert_eq!(task(transport, answer).unwrap().id(), Some("t"));
+            }
+        }
+    }
+
+    #[test]
+    fn error_in_a_success_is_one_in_both_bindings() {
+        for (error, status, text) in [
+            (json!({"code": 503, "message": "busy"}), Some(503), "busy"),
+            (json!({"code": 429, "message": "slow"}), Some(429), "slow"),
+            (json!("gone wrong"), None, "gone wrong"),
+            (json!({}), None, "an error without a message"),
+        ] {
+            for transport in ALL {
+                let answer = json!({"jsonrpc": "2.0", "id": 1, "error": error});
+                let bare = json!({"error": error});
+                for answer in [answer, bare] {
+                    let found = task(transport, answer).unwrap_err();
+                    assert_eq!(found.kind, PeerErrorKind::Rpc, "{}", found.message);
+                    assert_eq!(found.http_status, status, "{}", found.message);
+                    assert!(found.message.contains(text), "{}", found.message);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn failed_task_with_an_error_of_its_own_is_a_task() {
+        let dialect = Dialect::V0_3(V03Dialect::Rest);
+        let decoder = Decoder {
+            transport: Transport::HttpJson,
+            dialect,
+        };
+        let answer = json!({"id": "t", "status": {"state": "failed"}, "error": "why"});
+        assert!(decoder.task(answer, &secrets()).is_ok());
+    }
 }

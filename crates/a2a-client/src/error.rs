@@ -25,19 +25,22 @@ pub(super) fn from_status(
     secrets: &PeerSecrets,
 ) -> PeerError {
     if status.is_redirection() {
-        let to = headers
-            .get(LOCATION)
-            .and_then(|v| v.to_str().ok())
-            .map_or("nowhere", |to| {
-                to.split(['?', '#']).next().unwrap_or_default()
-            });
-        let to = secrets.scrub(to);
-        let message = format!(
-            "the peer responded {} with a redirect to `{}`, which is not followed; if that is the agent's address, set `endpoint` of the target to it",
-            status_text(status),
-            excerpt(&to)
-        );
-        let error = PeerError::new(PeerErrorKind::RedirectRefused, message);
+        let to = headers.get(LOCATION).and_then(|to| to.to_str().ok());
+        let to = to.map(|to| to.split(['?', '#']).next().unwrap_or_default().trim());
+        let status_text = status_text(status);
+        let error = match to.filter(|to| !to.is_empty()) {
+            Some(to) => PeerError::new(
+                PeerErrorKind::RedirectRefused,
+                format!(
+                    "the peer responded {status_text} with a redirect to `{}`, which is not followed; if that is the agent's address, set `endpoint` of the target to it",
+                    excerpt(&secrets.scrub(to))
+                ),
+            ),
+            None => PeerError::new(
+                PeerErrorKind::HttpStatus,
+                format!("the peer responded {status_text}, a redirect that names no address"),
+            ),
+        };
         // 303 refers to the result of a request that was executed (RFC 9110 §15.4.4). Before other redirects nothing
         // was executed.
         return if status == StatusCode::SEE_OTHER {
@@ -106,7 +109,8 @@ pub(super) fn confirms_version<T>(answer: &Result<T, PeerError>) -> bool {
     match answer {
         Ok(_) => true,
         Err(error) => {
-            error.rpc_code.is_some()
+            // A2A and JSON-RPC have negative codes only.
+            error.rpc_code.is_some_and(|code| code < 0)
                 && !GENERIC_REASONS
                     .iter()
                     .any(|reason| has_reason(error, *reason))
@@ -123,6 +127,12 @@ pub(super) fn code(error: &Value) -> Option<i64> {
         Value::String(code) => code.trim().parse().ok(),
         code => code.as_i64(),
     }
+}
+
+/// Returns the HTTP status that an error has as its code.
+pub(super) fn status_of(code: Option<i64>) -> Option<u16> {
+    let code = u16::try_from(code?).ok()?;
+    (400..600).contains(&code).then_some(code)
 }
 
 /// Returns the error in a body, if there is one.
@@ -146,13 +156,17 @@ pub(super) fn parse(body: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
         .or(code)
         .map(|code| format!(" {code}"))
         .unwrap_or_default();
-    let message = message.map_or_else(String::new, |text| excerpt(&secrets.scrub(text)));
+    let message = match message {
+        Some(text) => format!(": {}", excerpt(&secrets.scrub(text))),
+        None => " without a message".to_owned(),
+    };
     let mut error = PeerError::new(
         PeerErrorKind::Rpc,
-        format!("the peer responded with error{number}: {message}"),
+        format!("the peer responded with error{number}{message}"),
     );
     error.kind = kind_of(reason);
     error.rpc_code = rpc_code;
+    error.http_status = status_of(code);
     error.rpc_data = inner
         .get("details")
         .filter(|details| details.is_array() && encoded_bytes(details) <= MAX_ERROR_DATA)
@@ -241,6 +255,23 @@ mod error_body_tests {
                 "the peer responded with error: the task is gone".into()
             ))
         );
+    }
+
+    #[test]
+    fn redirect_without_an_address_has_its_own_text() {
+        let url = url::Url::parse("http://a.example/").unwrap();
+        let secrets = PeerSecrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
+        for (location, kind) in [
+            (None, PeerErrorKind::HttpStatus),
+            (Some(""), PeerErrorKind::HttpStatus),
+            (Some("https://b.example/"), PeerErrorKind::RedirectRefused),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.extend(location.map(|to| (LOCATION, to.parse().unwrap())));
+            let error = from_status(StatusCode::FOUND, &headers, b"", &secrets);
+            assert_eq!(error.kind, kind, "{location:?}");
+            assert!(!error.message.contains("nowhere") && !error.message.contains("``"));
+        }
     }
 
     #[test]

@@ -12,9 +12,9 @@ use egress::auth::Authorization;
 use egress::credential::Trust;
 use egress::sse::{EventReader, Opened, SseLimits};
 use egress::{AddressPolicy, HttpClient, body, redirect, sse};
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use peer::{PeerConfig, PeerError, PeerErrorKind};
+use peer::{PeerConfig, PeerError, PeerErrorKind, excerpt};
 use serde_json::Value;
 use url::Url;
 
@@ -28,6 +28,9 @@ use super::{challenge, response_json};
 
 const JSON: HeaderValue = HeaderValue::from_static(a2a::http::JSON);
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
+
+/// The start of data in the format of gzip (RFC 1952 §2.3.1).
+const GZIP: &[u8] = b"\x1f\x8b";
 
 /// Sends the requests of one call to one interface.
 #[derive(Clone)]
@@ -273,7 +276,12 @@ impl HttpBinding {
         let mut json = json::from_slice(&response.body, limits).map_err(|error| {
             let kind = content_type(&response.headers, &self.secrets);
             let bytes = response.body.len();
-            response_json::unreadable(&format!("the response ({kind}, {bytes} bytes)"), &error)
+            let compressed = match response.body.starts_with(GZIP) {
+                true => ", compressed with gzip without a Content-Encoding",
+                false => "",
+            };
+            let subject = format!("the response ({kind}, {bytes} bytes{compressed})");
+            response_json::unreadable(&subject, &error)
         })?;
         if let Some(order) = &self.field_order {
             order.note(&response.body);
@@ -304,6 +312,21 @@ impl HttpBinding {
             response_json::error_body(body).and_then(|body| parse_error(body, &self.secrets));
         let mut error = parsed.unwrap_or_else(|| from_status(status, headers, body, &self.secrets));
         error.http_status = Some(status.as_u16());
+        let after = headers
+            .get(RETRY_AFTER)
+            .and_then(|after| after.to_str().ok());
+        if let Some(after) = after.map(str::trim).filter(|after| !after.is_empty()) {
+            let unit = if after.bytes().all(|b| b.is_ascii_digit()) {
+                " s"
+            } else {
+                ""
+            };
+            let after = excerpt(&self.secrets.scrub(after));
+            error.message = format!(
+                "{} (it asks to wait: Retry-After {after}{unit})",
+                error.message
+            );
+        }
         challenge::add_auth_schemes(&mut error, headers, &self.declared, &self.secrets);
         error
     }

@@ -7,7 +7,9 @@ use http::Method;
 use serde_json::{Value, json};
 use url::Url;
 
-use a2a::{Dialect, Resource, SendParams, SendRequest, Transport, Version, path_segment};
+use a2a::{
+    Dialect, ErrorReason, Resource, SendParams, SendRequest, Transport, Version, path_segment,
+};
 use peer::{BoxFuture, PeerError, PeerErrorKind};
 
 use super::error::{confirms_version, parse};
@@ -101,13 +103,13 @@ impl HttpJson {
         let parts = self.http_request(request, false)?;
         let idempotency = request.idempotency();
         let (method, body) = (&parts.method, &parts.body);
-        self.call_with_tenant(
+        let answer = self.call_with_tenant(
             method,
             &parts.path,
             parts.history_length.as_deref(),
             |url| Box::pin(http.call(idempotency, method.clone(), url, body.clone(), parse_error)),
-        )
-        .await
+        );
+        answer.await.map_err(|error| with_code(error, request))
     }
 
     /// Opens a stream. For a subscription the text of the specification requires POST and its proto file GET, and servers
@@ -131,7 +133,9 @@ impl HttpJson {
         };
         let by_get = self.state.subscribes_by_get.is_set();
         let first = match open(by_get).await {
-            Err(error) if matches!(error.http_status, Some(404 | 405 | 501)) => error,
+            Err(error) if matches!(error.http_status, Some(404 | 405 | 501)) => {
+                with_code(error, request)
+            }
             result => return result,
         };
         match open(!by_get).await {
@@ -204,6 +208,20 @@ impl HttpJson {
     }
 }
 
+/// Returns the error of a request about a task with the code that its HTTP status has in HTTP+JSON (A2A 1.0 §5.4, 0.3
+/// §8), if the agent names none.
+fn with_code(mut error: PeerError, request: &Request<'_>) -> PeerError {
+    if error.kind == PeerErrorKind::Rpc && error.rpc_code.is_none() && request.task_id().is_some() {
+        let reason = match (error.http_status, request) {
+            (Some(404), _) => Some(ErrorReason::TaskNotFound),
+            (Some(409), Request::Cancel(_)) => Some(ErrorReason::TaskNotCancelable),
+            _ => None,
+        };
+        error.rpc_code = reason.map(|reason| reason.code().into());
+    }
+    error
+}
+
 /// Returns whether the web server, not the agent, rejected the path (404 or 405). Nothing was executed.
 pub(super) fn is_unknown_path(error: &PeerError) -> bool {
     error.kind == PeerErrorKind::HttpStatus && matches!(error.http_status, Some(404 | 405))
@@ -211,4 +229,26 @@ pub(super) fn is_unknown_path(error: &PeerError) -> bool {
 
 fn parse_error(body: Value, secrets: &PeerSecrets) -> Option<PeerError> {
     parse(&body, secrets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_of_an_error_about_a_task_has_its_code() {
+        for (status, request, code) in [
+            (404, Request::Get("t", None), Some(-32001)),
+            (404, Request::Cancel("t"), Some(-32001)),
+            (409, Request::Cancel("t"), Some(-32002)),
+            (409, Request::Get("t", None), None),
+            (404, Request::List, None),
+        ] {
+            let mut error = PeerError::new(PeerErrorKind::Rpc, "no");
+            error.http_status = Some(status);
+            assert_eq!(with_code(error, &request).rpc_code, code, "{status}");
+        }
+        let page = PeerError::new(PeerErrorKind::HttpStatus, "no");
+        assert_eq!(with_code(page, &Request::Cancel("t")).rpc_code, None);
+    }
 }

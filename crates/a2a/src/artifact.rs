@@ -53,9 +53,14 @@ impl Artifact {
     #[must_use]
     pub fn numbered(mut self, place: usize) -> Self {
         if self.id.is_empty() {
-            self.id = format!("artifact-{}", place + 1);
+            self.id = Self::id_at(place);
         }
         self
+    }
+
+    /// Returns the id of an artifact without one, from its position.
+    pub fn id_at(place: usize) -> String {
+        format!("artifact-{}", place + 1)
     }
 
     /// Returns the texts of its parts.

@@ -308,7 +308,8 @@ fn skill(json: &Value) -> Result<Skill, String> {
 fn interfaces_of(list: Option<&Value>) -> impl Iterator<Item = Interface> {
     items(list).iter().filter_map(|entry| {
         Some(Interface::new(
-            text(member(entry, "transport"))?,
+            // 1.0 has another name for it.
+            text(member(entry, "transport")).or_else(|| text(member(entry, "protocolBinding")))?,
             text(member(entry, "url"))?,
         ))
     })

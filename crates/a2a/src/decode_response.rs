@@ -7,10 +7,11 @@
 //! absent. The dialect decides only what an absent member means. A part becomes text, file or data by the member that holds
 //! its content.
 
+mod part;
+
 use std::borrow::Cow;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use part::{read, text_part};
 use serde_json::{Map, Value, json};
 
 use crate::text::spell;
@@ -55,7 +56,7 @@ impl Dialect {
 struct Reader(Dialect);
 
 /// The type of a reply or event.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum MemberType {
     Task,
     Message,
@@ -97,6 +98,9 @@ const WRAPPERS: [(&str, MemberType); 7] = [
     ("artifact_update", MemberType::ArtifactUpdate),
 ];
 
+/// The members of which every unwrapped answer or event has one.
+const CONTENTS: [&str; 4] = ["status", "artifact", "parts", "content"];
+
 impl Reader {
     /// Converts an answer or event to the 0.3 form. Its `kind` decides its type, else the member that wraps it, else its
     /// fields.
@@ -112,6 +116,15 @@ impl Reader {
         if let Some(found) = kind.and_then(MemberType::from_name) {
             if kind != Some(found.kind()) {
                 answer.insert("kind".into(), json!(found.kind()));
+            }
+            // Some servers name the type of what they wrap.
+            let wrapper = WRAPPERS
+                .iter()
+                .find(|(key, of)| *of == found && answer.get(*key).is_some_and(Value::is_object));
+            let is_bare = CONTENTS.iter().any(|key| answer.contains_key(*key));
+            if let Some((key, _)) = wrapper.filter(|_| !is_bare) {
+                let inner = answer.remove(*key).unwrap_or_default();
+                return Ok(self.of_wrapped().read(found, inner));
             }
             return Ok(self.read(found, Value::Object(answer)));
         }
@@ -182,20 +195,16 @@ impl Reader {
     }
 
     fn message(self, message: Value) -> Value {
-        let Value::Object(mut message) = message else {
-            return message;
+        let mut message = match message {
+            Value::Object(message) => message,
+            // A text in the place of a message.
+            Value::String(text) => Map::from_iter([("parts".to_owned(), Value::String(text))]),
+            other => return other,
         };
         rename(&mut message, "message_id", "messageId");
         rename(&mut message, "reference_task_ids", "referenceTaskIds");
         read_task_id(&mut message);
         read_context_id(&mut message);
-        // The name of the parts in the proto of 0.3.
-        if let Some(Value::Array(_)) = message.get("content")
-            && !message.get("parts").is_some_and(is_filled)
-            && let Some(content) = message.remove("content")
-        {
-            message.insert("parts".into(), content);
-        }
         self.parts(&mut message);
         match message.get("role").and_then(role_0_3) {
             Some("") => {
@@ -251,13 +260,28 @@ impl Reader {
         Value::Object(artifact)
     }
 
+    /// Reads the parts of a message or artifact. Their name is `content` in the proto of 0.3. A text in the place of a part,
+    /// or of all parts, is a text part.
     fn parts(self, owner: &mut Map<String, Value>) {
+        if owner.get("content").is_some_and(is_filled)
+            && !owner.get("parts").is_some_and(is_filled)
+            && let Some(content) = owner.remove("content")
+        {
+            owner.insert("parts".into(), content);
+        }
         match owner.get_mut("parts") {
             Some(Value::Array(parts)) => {
                 for part in parts {
-                    if let Value::Object(map) = part {
-                        *part = read(std::mem::take(map), self.0);
-                    }
+                    *part = match part.take() {
+                        Value::Object(map) => read(map, self.0),
+                        Value::String(text) => text_part(text),
+                        other => other,
+                    };
+                }
+            }
+            Some(parts @ Value::String(_)) => {
+                if let Value::String(text) = parts.take() {
+                    *parts = json!([text_part(text)]);
                 }
             }
             None | Some(Value::Null) if self.omits_defaults() => {
@@ -292,9 +316,11 @@ impl Reader {
 fn state_0_3(state: &Value) -> Option<Cow<'_, str>> {
     match state {
         Value::String(name) => Some(TaskState::canonical_name(name)),
+        // Some servers write numbers with a fraction. A number that is none of a state is an unknown name.
         Value::Number(number) => {
-            let at = usize::try_from(number.as_u64()?).ok()?;
-            STATES.get(at).copied().map(Cow::Borrowed)
+            let mut states = STATES.iter().zip(0_u8..);
+            let known = states.find(|(_, at)| number.as_f64() == Some(f64::from(*at)));
+            Some(known.map_or_else(|| number.to_string().into(), |(name, _)| (*name).into()))
         }
         _ => None,
     }
@@ -374,8 +400,13 @@ fn drop_empty(map: &mut Map<String, Value>, key: &str) {
     }
 }
 
-fn is_filled(list: &Value) -> bool {
-    list.as_array().is_some_and(|items| !items.is_empty())
+/// Returns whether a value has parts: a list of them, or a text.
+fn is_filled(parts: &Value) -> bool {
+    match parts {
+        Value::Array(items) => !items.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        _ => false,
+    }
 }
 
 fn read_context_id(map: &mut Map<String, Value>) {
@@ -393,162 +424,6 @@ fn map_items(map: &mut Map<String, Value>, key: &str, read: impl Fn(Value) -> Va
         for item in items {
             *item = read(item.take());
         }
-    }
-}
-
-/// The members that can hold a part's content (A2A 0.3 §6.5, 1.0 §4.1.6).
-const MEMBERS: [&str; 5] = ["text", "file", "raw", "url", "data"];
-
-/// Converts a part to the 0.3 form: `kind` follows from the member with the content. Some servers name the kind `type`.
-pub(super) fn read(mut part: Map<String, Value>, dialect: Dialect) -> Value {
-    // A part that is canonical already is the frequent one.
-    if part.get("kind").is_some_and(|kind| kind == "text") {
-        return Value::Object(part);
-    }
-    if part.len() == 1 {
-        // The frequent part of 1.0.
-        if part.get("text").is_some_and(Value::is_string) {
-            return kind(part, "text");
-        }
-        if let Some(Value::Object(root)) = part.get_mut("root") {
-            return read(std::mem::take(root), dialect);
-        }
-    }
-    unwrap_case(&mut part, "content");
-    let named = ["kind", "type"]
-        .into_iter()
-        .find_map(|member| part.get(member)?.as_str());
-    let declared = named.and_then(declared_kind);
-    if named.is_some() && declared.is_none() && part.contains_key("kind") {
-        return Value::Object(part);
-    }
-    rename(&mut part, "media_type", "mediaType");
-    let found = content(&part);
-    let Some(found) = declared.filter(|kind| part.contains_key(*kind)).or(found) else {
-        return Value::Object(part);
-    };
-    if declared.is_some() {
-        part.remove("type");
-        part.remove("kind");
-    } else {
-        drop_empty(&mut part, "filename");
-        drop_empty(&mut part, "mediaType");
-        for member in MEMBERS {
-            if member != found && part.get(member).is_some_and(|value| !is_set(value)) {
-                part.remove(member);
-            }
-        }
-    }
-    match found {
-        "text" => kind(part, "text"),
-        "data" => {
-            let value = part.remove("data").unwrap_or_default();
-            part.insert("data".into(), data(value, declared.is_some(), dialect));
-            kind(part, "data")
-        }
-        "file" => {
-            if let Some(Value::Object(file)) = part.get_mut("file") {
-                file_members(file);
-            }
-            kind(part, "file")
-        }
-        content => {
-            let mut file = Map::new();
-            for (name, canonical) in [
-                (content, if content == "raw" { "bytes" } else { "uri" }),
-                ("filename", "name"),
-                ("mediaType", "mimeType"),
-            ] {
-                if let Some(value) = part.remove(name).filter(|value| !value.is_null()) {
-                    file.insert(canonical.into(), value);
-                }
-            }
-            file_members(&mut file);
-            part.insert("file".into(), Value::Object(file));
-            kind(part, "file")
-        }
-    }
-}
-
-/// Returns the kind of this name.
-fn declared_kind(name: &str) -> Option<&'static str> {
-    match spell(name).as_str() {
-        "text" | "textpart" => Some("text"),
-        "file" | "filepart" => Some("file"),
-        "data" | "datapart" => Some("data"),
-        _ => None,
-    }
-}
-
-/// Returns the member with a part's content. Some peers write every member, all empty except one.
-fn content(part: &Map<String, Value>) -> Option<&'static str> {
-    let first = |predicate: fn(&Value) -> bool| {
-        MEMBERS
-            .into_iter()
-            .find(|member| part.get(*member).is_some_and(predicate))
-    };
-    first(is_set).or_else(|| first(|value| !value.is_null()))
-}
-
-fn is_set(value: &Value) -> bool {
-    !value.is_null() && value != ""
-}
-
-/// Returns the data of a part, which is always an object in 0.3 (§6.5.3). The proto of 0.3 wraps it in another one.
-fn data(value: Value, is_declared: bool, dialect: Dialect) -> Value {
-    match value {
-        Value::Object(mut wrapped)
-            if dialect == Dialect::V0_3(V03Dialect::Rest)
-                && !is_declared
-                && wrapped.len() == 1
-                && wrapped.contains_key("data") =>
-        {
-            wrapped.remove("data").unwrap_or_default()
-        }
-        object @ Value::Object(_) => object,
-        other if is_declared || dialect == Dialect::V0_3(V03Dialect::Rest) => other,
-        other => json!({ "value": other }),
-    }
-}
-
-/// Gives the members of a file their names of 0.3.
-fn file_members(file: &mut Map<String, Value>) {
-    for (other, canonical) in [
-        ("fileWithUri", "uri"),
-        ("file_with_uri", "uri"),
-        ("url", "uri"),
-        ("fileWithBytes", "bytes"),
-        ("file_with_bytes", "bytes"),
-        ("mime_type", "mimeType"),
-        ("mediaType", "mimeType"),
-        ("media_type", "mimeType"),
-        ("filename", "name"),
-    ] {
-        let is_empty = canonical != "bytes" && file.get(other).is_some_and(|value| value == "");
-        if is_empty {
-            file.remove(other);
-        }
-        rename(file, other, canonical);
-    }
-    if let Some(Value::String(bytes)) = file.get_mut("bytes") {
-        normalize_base64(bytes);
-    }
-}
-
-/// Converts base64 to the standard alphabet with padding. ProtoJSON allows the URL alphabet and missing padding.
-fn normalize_base64(bytes: &mut String) {
-    if memchr::memchr2(b'-', b'_', bytes.as_bytes()).is_some() {
-        *bytes = bytes.replace('-', "+").replace('_', "/");
-    }
-    let missing = match bytes.len() % 4 {
-        2 => "==",
-        3 => "=",
-        _ => return,
-    };
-    // Only base64 without padding gets padding. Other text stays unchanged.
-    let tail = &bytes.as_bytes()[bytes.len() / 4 * 4..];
-    if STANDARD.decode([tail, missing.as_bytes()].concat()).is_ok() {
-        bytes.push_str(missing);
     }
 }
 

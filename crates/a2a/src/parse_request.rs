@@ -87,10 +87,10 @@ fn message(dialect: Dialect, mut fields: Fields) -> Result<Message, A2aError> {
 fn role(fields: &mut Fields) -> Result<Role, A2aError> {
     match fields.take("role") {
         None => Err(fields.missing("role")),
-        Some(Value::String(role)) => match role.as_str() {
-            "ROLE_USER" | "user" => Ok(Role::User),
-            "ROLE_AGENT" | "agent" => Ok(Role::Agent),
-            "" | "ROLE_UNSPECIFIED" => Err(fields.missing("role")),
+        Some(Value::String(role)) => match role.to_ascii_lowercase().as_str() {
+            "role_user" | "user" => Ok(Role::User),
+            "role_agent" | "agent" => Ok(Role::Agent),
+            "" | "role_unspecified" => Err(fields.missing("role")),
             _ => Err(invalid_params(
                 &fields.at("role"),
                 "is neither `ROLE_USER` (0.3: `user`) nor `ROLE_AGENT` (`agent`)",
@@ -236,7 +236,7 @@ pub fn create_push(
 /// # Errors
 /// [`InvalidParams`](crate::ErrorReason::InvalidParams) at the first invalid field.
 pub fn list(dialect: Dialect, params: &mut Fields) -> Result<ListTasksRequest, A2aError> {
-    let status = match params.name("status")? {
+    let status = match params.enum_name("status")? {
         None => None,
         Some(name) => match state(&name) {
             Some(TaskState::Unspecified) => None,
@@ -261,15 +261,27 @@ pub fn list(dialect: Dialect, params: &mut Fields) -> Result<ListTasksRequest, A
     })
 }
 
+/// Parses a state: its name in any spelling of either version, or its number in the proto (A2A 1.0 §4.1.3).
 fn state(name: &str) -> Option<TaskState> {
     let name = match name {
-        // The spelling of the proto of 0.3.
-        "TASK_STATE_CANCELLED" => "TASK_STATE_CANCELED",
+        "0" => "unknown",
+        "1" => "submitted",
+        "2" => "working",
+        "3" => "completed",
+        "4" => "failed",
+        "5" => "canceled",
+        "6" => "input-required",
+        "7" => "rejected",
+        "8" => "auth-required",
         // The default of the official JavaScript client.
-        "UNRECOGNIZED" => "TASK_STATE_UNSPECIFIED",
-        name => name,
+        "UNRECOGNIZED" => "unknown",
+        name => &crate::TaskState::canonical_name(name),
     };
-    serde_json::from_value(Value::String(name.to_owned())).ok()
+    let name = match name {
+        "unknown" => "TASK_STATE_UNSPECIFIED".to_owned(),
+        name => format!("TASK_STATE_{}", name.to_ascii_uppercase().replace('-', "_")),
+    };
+    serde_json::from_value(Value::String(name)).ok()
 }
 
 #[cfg(test)]

@@ -50,7 +50,9 @@ impl FromStr for Transport {
         if let Some(transport) = Self::SUPPORTED.into_iter().find(|t| t.as_str() == name) {
             return Ok(transport);
         }
-        match spell(name.trim()).replace('+', "").as_str() {
+        let name = spell(name.trim()).replace('+', "");
+        // Python writes the class of an enum before its value.
+        match name.strip_prefix("transportprotocol").unwrap_or(&name) {
             "jsonrpc" => Ok(Self::JsonRpc),
             "httpjson" | "rest" => Ok(Self::HttpJson),
             "grpc" => Ok(Self::Grpc),
@@ -141,6 +143,18 @@ impl Dialect {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn transport_is_read_in_every_spelling() {
+        for (name, transport) in [
+            ("http_json", Ok(Transport::HttpJson)),
+            ("TransportProtocol.jsonrpc", Ok(Transport::JsonRpc)),
+            ("TransportProtocol.http_json", Ok(Transport::HttpJson)),
+            ("TransportProtocol", Err(())),
+        ] {
+            assert_eq!(name.parse::<Transport>(), transport, "{name}");
+        }
+    }
 
     #[test]
     fn version_ignores_the_patch_number() {

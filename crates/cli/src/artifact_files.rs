@@ -36,19 +36,21 @@ pub(super) struct ArtifactArgs {
 /// Saves the files that `envelope` contains, and prints their paths on standard error.
 ///
 /// # Errors
-/// The directory cannot be created, or a file cannot be written.
+/// The directory cannot be created, or a file was not saved.
 pub(super) fn save(envelope: &Value, directory: &Path) -> Result<(), Failure> {
     let files = files_of(envelope);
     if files.is_empty() {
         return Ok(());
     }
     fs::create_dir_all(directory).map_err(|error| save_error(directory, &error))?;
+    let mut unsaved = files.len().saturating_sub(MAX_FILES);
     for (index, file) in files.iter().take(MAX_FILES).enumerate() {
         let number = index + 1;
         let Some(bytes) = file["bytes"].as_str().and_then(|b| STANDARD.decode(b).ok()) else {
             note(format_args!(
                 "file {number} of the result is not valid Base64 and was not saved"
             ));
+            unsaved += 1;
             continue;
         };
         let name = safe_name(file["name"].as_str().unwrap_or_default())
@@ -65,7 +67,13 @@ pub(super) fn save(envelope: &Value, directory: &Path) -> Result<(), Failure> {
         let more = files.len() - MAX_FILES;
         note(format_args!("{more} more files were not saved"));
     }
-    Ok(())
+    match unsaved {
+        0 => Ok(()),
+        unsaved => Err(Failure::new(format!(
+            "{unsaved} of {} files were not saved",
+            files.len()
+        ))),
+    }
 }
 
 /// Saves one file of the task `task` below `directory`, in a directory of its own that only this user can read. Returns its
@@ -260,6 +268,15 @@ mod tests {
         assert_eq!(names(directory.path()), ["a-2.txt", "a.txt", "file-3"]);
         let stored = fs::read_to_string(directory.path().join("a.txt")).unwrap();
         assert_eq!(stored, "one");
+    }
+
+    #[test]
+    fn file_that_is_not_saved_is_a_failure() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = envelope(&[("a.txt", "one"), ("b.txt", "two")]);
+        files["summary"]["artifacts"][0]["parts"][0]["file"]["bytes"] = "?".into();
+        assert!(save(&files, directory.path()).is_err());
+        assert_eq!(names(directory.path()), ["b.txt"]);
     }
 
     #[test]

@@ -281,10 +281,14 @@ fn target_hint(
 }
 
 /// What the library's hints say to the caller of the tool, and the words of this command for it.
-const WORDS: [(&str, &str); 20] = [
+const WORDS: [(&str, &str); 21] = [
     (
         "With follow_updates or task_requirement: required there is a task to ask about.",
         "With `--follow` or `--task-required` there is a task to ask about.",
+    ),
+    (
+        "With task_requirement: required there is a task to ask about.",
+        "With `--task-required` there is a task to ask about.",
     ),
     (
         "call status or watch with details.latest_event_summary.continuation",
@@ -344,8 +348,8 @@ const WORDS: [(&str, &str); 20] = [
     ("Call again", "Try again"),
     ("call again", "try again"),
     (
-        "Use JSONRPC or HTTP+JSON.",
-        "Use `--transport JSONRPC` or `--transport HTTP+JSON`.",
+        "Use JSONRPC or HTTP+JSON, where",
+        "Use `--transport JSONRPC` or `--transport HTTP+JSON`, where",
     ),
 ];
 

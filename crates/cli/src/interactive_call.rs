@@ -338,6 +338,9 @@ fn print_outcome(
         let about = context.about(task_options.as_deref());
         print_call_error(envelope, &context.target.peers, missing, about);
     }
+    if lacks_content(envelope) && !shown.has_text() {
+        note("the agent's answer has nothing that can be shown; `--json` prints it as it came");
+    }
     if let Some(message) = summary(envelope)["card_warning"]["message"].as_str() {
         note(context.target.peers.with_source(&text::line(message)));
     }
@@ -410,6 +413,19 @@ fn print_outcome(
     let status_text = summary["status_message"].as_str();
     let status_text = status_text.filter(|status_text| !shown.has_shown(status_text));
     print_next_steps(continuation, status_text, keeps_tasks(summary), context);
+}
+
+/// Returns whether an answer to a message is complete, and without any text or artifact.
+fn lacks_content(envelope: &Value) -> bool {
+    let summary = &envelope["summary"];
+    let state = &summary["continuation"]["task"]["status"];
+    envelope["ok"] == true
+        && matches!(envelope["action"].as_str(), Some("send" | "watch"))
+        && (summary["response_kind"] == "message" || state == "completed")
+        && summary["message_text"].is_null()
+        && summary["status_message"].is_null()
+        && summary["artifacts"].as_array().is_none_or(Vec::is_empty)
+        && !summary["group"].is_object()
 }
 
 /// Returns whether a later command can continue the task of a result: some gateways keep none.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use a2a::TaskState;
+use a2a::{Artifact, TaskState};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
@@ -72,10 +72,8 @@ impl Screen {
                 .as_str()
                 .map(TaskState::from_name)
                 .is_some_and(|state| state.is_terminal_or_interrupted());
-            if is_over {
-                // The agent's last line is complete. The outcome names the state, after the text.
-                self.answer_writer.finish();
-            } else {
+            // The outcome names the state of an ended task, after the text, which a snapshot may still continue.
+            if !is_over {
                 note(&state);
             }
             self.answer_writer.status_text = status_text.map(str::to_owned);
@@ -121,6 +119,14 @@ pub(super) fn is_waiting(state: &str) -> bool {
     matches!(state, "input-required" | "auth-required")
 }
 
+/// The printed text of an artifact.
+#[derive(Default)]
+struct Shown {
+    text: String,
+    /// How much of it the agent has repeated, in bytes, while it repeats its pieces.
+    repeated: Option<usize>,
+}
+
 /// The output of one call.
 pub(super) struct AnswerWriter {
     bar: ProgressBar,
@@ -129,8 +135,10 @@ pub(super) struct AnswerWriter {
     shared: bool,
     /// The unfinished line that the writer holds back.
     unfinished_line: String,
-    /// The printed text of each artifact, by artifact id.
-    shown: HashMap<String, String>,
+    /// The text of each artifact, by artifact id.
+    shown: HashMap<String, Shown>,
+    /// The artifact that the last piece belongs to.
+    newest: String,
     /// The artifact that the last printed text belongs to; `None` after any other output.
     open: Option<String>,
     /// The last message.
@@ -165,6 +173,7 @@ impl AnswerWriter {
             shared: false,
             unfinished_line: String::new(),
             shown: HashMap::new(),
+            newest: String::new(),
             open: None,
             message: None,
             answers: HashMap::new(),
@@ -188,32 +197,64 @@ impl AnswerWriter {
             }
             _ => {
                 let artifacts = event["artifacts"].as_array();
-                artifacts
-                    .into_iter()
-                    .flatten()
-                    .for_each(|artifact| self.artifact(artifact));
+                let artifacts = artifacts.into_iter().flatten();
+                for (place, artifact) in artifacts.enumerate() {
+                    let id = artifact_id(artifact).unwrap_or_else(|| Artifact::id_at(place));
+                    self.show(&id, 0, &render(artifact));
+                }
             }
         }
     }
 
     /// Prints a chunk of an artifact. With `append`, the chunk continues the previous one.
     fn append_chunk(&mut self, artifact: &Value, append: bool) {
-        let id = artifact["artifactId"].as_str().unwrap_or_default();
-        self.append_text(id, &render(artifact), append);
+        // The library numbers artifacts without an id in the same way.
+        let id = artifact_id(artifact).unwrap_or_else(|| match append && !self.newest.is_empty() {
+            true => self.newest.clone(),
+            false => Artifact::id_at(self.shown.len()),
+        });
+        let text = render(artifact);
+        let from = self.shown.get(&id).map(|shown| match append {
+            true => shown.repeated.unwrap_or(shown.text.len()),
+            false => 0,
+        });
+        self.show(&id, from.unwrap_or_default(), &text);
+        self.newest = id;
     }
 
-    /// Prints the rest of a complete artifact.
+    /// Prints the rest of an artifact that is complete.
     pub(super) fn artifact(&mut self, artifact: &Value) {
-        let id = artifact["artifactId"].as_str().unwrap_or_default();
+        let id = artifact_id(artifact).unwrap_or_default();
         let text = render(artifact);
-        let shown = self.shown.get(id).map_or("", String::as_str);
-        match text.strip_prefix(shown) {
-            Some("") if self.shown.contains_key(id) => {}
-            Some(more) => {
-                let append = !shown.is_empty();
+        // No more pieces follow that would make it what is printed.
+        if let Some(shown) = self.shown.get_mut(&id)
+            && shown.text.starts_with(&text)
+            && shown.text != text
+        {
+            *shown = Shown::default();
+        }
+        self.show(&id, 0, &text);
+    }
+
+    /// Prints what is new of a text that continues the artifact after its first `from` bytes. A text that is printed already
+    /// is a repetition.
+    fn show(&mut self, id: &str, from: usize, text: &str) {
+        let Some(shown) = self.shown.get_mut(id) else {
+            return self.append_text(id, text, false);
+        };
+        let printed = &shown.text[from..];
+        if let Some(more) = text.strip_prefix(printed) {
+            shown.repeated = None;
+            if !more.is_empty() {
+                let append = !shown.text.is_empty();
                 self.append_text(id, more, append);
             }
-            None => self.append_text(id, &text, false),
+        } else if !text.is_empty() && printed.starts_with(text) {
+            shown.repeated = Some(from + text.len());
+        } else {
+            let mut whole = shown.text[..from].to_owned();
+            whole.push_str(text);
+            self.append_text(id, &whole, false);
         }
     }
 
@@ -243,6 +284,11 @@ impl AnswerWriter {
         shown.is_some_and(|shown| shown == text::line(message))
     }
 
+    /// Returns whether there was any text.
+    pub(super) fn has_text(&self) -> bool {
+        self.started
+    }
+
     /// Returns whether there were artifacts.
     pub(super) fn has_artifacts(&self) -> bool {
         !self.shown.is_empty()
@@ -270,10 +316,11 @@ impl AnswerWriter {
             self.open = Some(id.to_owned());
         }
         let shown = self.shown.entry(id.to_owned()).or_default();
+        shown.repeated = None;
         if !append {
-            shown.clear();
+            shown.text.clear();
         }
-        shown.push_str(text);
+        shown.text.push_str(text);
     }
 
     /// Starts a new block after a blank line.
@@ -324,6 +371,12 @@ impl AnswerWriter {
     }
 }
 
+/// Returns the id of an artifact, if it has one.
+fn artifact_id(artifact: &Value) -> Option<String> {
+    let id = artifact["artifactId"].as_str()?;
+    (!id.is_empty()).then(|| id.to_owned())
+}
+
 /// Returns the parts as text. The text of an artifact equals the concatenated texts of its chunks.
 fn render(artifact: &Value) -> String {
     let parts = artifact["parts"].as_array().into_iter().flatten();
@@ -365,6 +418,62 @@ mod answer_writer_tests {
     use serde_json::json;
 
     use super::*;
+
+    /// Returns what a writer prints for these updates, and then for the whole artifacts.
+    fn printed(updates: &[Value], artifacts: &[Value]) -> String {
+        let text = std::sync::Arc::new(parking_lot::Mutex::new(String::new()));
+        let output = std::sync::Arc::clone(&text);
+        let mut writer = AnswerWriter::to(Box::new(move |text| output.lock().push_str(text)));
+        updates.iter().for_each(|update| writer.event(update));
+        artifacts
+            .iter()
+            .for_each(|artifact| writer.artifact(artifact));
+        writer.finish();
+        let text = text.lock();
+        text.clone()
+    }
+
+    fn artifact(id: Value, text: &str) -> Value {
+        json!({"artifactId": id, "parts": [{"text": text}]})
+    }
+
+    fn piece(id: Value, text: &str, append: bool) -> Value {
+        json!({"kind": "artifact-update", "append": append, "artifact": artifact(id, text)})
+    }
+
+    #[test]
+    fn artifact_without_an_id_is_printed_once() {
+        for id in [json!(null), json!("")] {
+            let updates = [piece(id.clone(), "a", false), piece(id, "b", true)];
+            let whole = artifact(json!("artifact-1"), "ab");
+            assert_eq!(printed(&updates, &[whole]), "ab\n");
+        }
+    }
+
+    #[test]
+    fn snapshot_and_repetition_continue_the_text() {
+        let id = || json!("a");
+        let start = || vec![piece(id(), "hel", false)];
+        let snapshot = || json!({"kind": "task", "artifacts": [artifact(id(), "hello")]});
+        let whole = [artifact(id(), "hello")];
+        for more in [
+            vec![snapshot()],
+            vec![piece(id(), "hel", false), piece(id(), "lo", true)],
+            vec![
+                snapshot(),
+                piece(id(), "hel", false),
+                piece(id(), "lo", true),
+            ],
+            vec![],
+        ] {
+            let updates = [start(), more].concat();
+            assert_eq!(printed(&updates, &whole), "hello\n", "{updates:?}");
+        }
+        let replaced = [start(), vec![piece(id(), "bye", false)]].concat();
+        assert_eq!(printed(&replaced, &[]), "hel\n\nbye\n");
+        let shorter = [artifact(id(), "he")];
+        assert_eq!(printed(&start(), &shorter), "hel\n\nhe\n");
+    }
 
     #[test]
     fn pieces_of_text_are_one_text() {

@@ -16,8 +16,8 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use secrecy::ExposeSecret as _;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -341,12 +341,26 @@ const MIN_LIFETIME: Duration = Duration::from_secs(2);
 #[derive(Deserialize)]
 struct TokenResponse {
     access_token: Option<String>,
+    #[serde(default, deserialize_with = "words")]
     token_type: Option<String>,
     expires_in: Option<Value>,
     refresh_token: Option<String>,
+    #[serde(default, deserialize_with = "words")]
     scope: Option<String>,
     /// Slack's token of a person, beside the one of the application or alone.
     authed_user: Option<Box<TokenResponse>>,
+}
+
+/// Reads words that some servers write as a list. A value of another type says nothing.
+fn words<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
+    Ok(match Value::deserialize(value)? {
+        Value::String(words) => Some(words),
+        Value::Array(words) => {
+            let words: Vec<_> = words.iter().filter_map(Value::as_str).collect();
+            (!words.is_empty()).then(|| words.join(" "))
+        }
+        _ => None,
+    })
 }
 
 /// Slack's type of a bearer token of a person.

@@ -57,6 +57,10 @@ fn next_hop(request: &Request, response: &Response) -> Option<Url> {
         return None;
     }
     let location = response.headers.get(LOCATION)?.to_str().ok()?;
+    // An empty reference leads to the same address, which would receive the body again.
+    if location.trim().is_empty() {
+        return None;
+    }
     let next = request.url.join(location).ok()?;
     (next.origin() == request.url.origin()).then_some(next)
 }
@@ -168,6 +172,18 @@ mod tests {
             assert_eq!(
                 (fetched.response.status.as_u16(), paths(&server).len()),
                 (status, 1)
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn redirect_without_an_address_is_returned() {
+        for location in ["", " "] {
+            let server = RawServer::start(vec![redirect(307, location), ok()]).await;
+            let fetched = fetch(post(server.url("/a"))).await.unwrap();
+            assert_eq!(
+                (fetched.response.status.as_u16(), paths(&server).len()),
+                (307, 1)
             );
         }
     }

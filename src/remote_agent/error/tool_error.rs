@@ -116,8 +116,27 @@ impl ToolError {
         let is_answer = task.is_some_and(|summary| summary["person"]["outcome"] == "unsent");
         if let Some(hint) = self.reason.hint_after_delivery(self.delivered, has_task)
             && !is_answer
+            // The hint about the local gateway says more.
+            && !(self.reason == Reason::InvalidResponse && self.details.contains_key("hint"))
         {
             self.details.insert("hint".into(), hint.into());
+        }
+        self
+    }
+
+    /// Removes the advice that the call has followed from the hint: to follow updates, and to require a task, which gives
+    /// an id at once.
+    #[must_use]
+    pub fn without_advice(mut self, follows: bool, requires_task: bool) -> Self {
+        const BOTH: &str = " With follow_updates or task_requirement";
+        if let Some(Value::String(hint)) = self.details.get_mut("hint")
+            && let Some(advice) = hint.find(BOTH)
+        {
+            if requires_task {
+                hint.truncate(advice);
+            } else if follows {
+                hint.replace_range(advice..advice + BOTH.len(), " With task_requirement");
+            }
         }
         self
     }
@@ -168,6 +187,9 @@ fn rpc_hint(code: i64) -> Option<&'static str> {
             "The agent does not do this, or not in the state of the task. A task that works may take no message: watch it until it ends or asks, then send again."
         }
         -32002 => "The task has ended, so nothing is left to cancel: status shows how it ended.",
+        -32603 | 429 | 500..=599 => {
+            "The agent failed, whatever the request says: the log of the agent's server has the cause."
+        }
         _ => return None,
     })
 }
@@ -229,6 +251,36 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn call_that_follows_is_not_told_to_follow() {
+        for (follows, requires_task) in [(false, false), (true, false), (true, true)] {
+            let error = ToolError::new(Reason::ConnectionCut, "no").for_send();
+            let error = error.without_advice(follows, requires_task);
+            let hint = error.details.get("hint").and_then(Value::as_str);
+            let has = |word| hint.is_some_and(|hint| hint.contains(word));
+            assert_eq!(has("follow_updates"), !follows, "{hint:?}");
+            assert_eq!(has("task_requirement"), !requires_task, "{hint:?}");
+        }
+    }
+
+    #[test]
+    fn failure_of_the_agent_does_not_blame_the_request() {
+        for code in [-32603, 429, 503] {
+            let mut error = PeerError::new(PeerErrorKind::Rpc, "no");
+            error.rpc_code = Some(code);
+            let error = ToolError::from(error);
+            let hint = error.details.get("hint").and_then(Value::as_str);
+            assert!(hint.is_some_and(|hint| !hint.contains("change")), "{code}");
+        }
+    }
+
+    #[test]
+    fn unreadable_answer_to_a_message_may_mean_work() {
+        let error = ToolError::new(Reason::InvalidResponse, "no").for_send();
+        let hint = error.details.get("hint").and_then(Value::as_str);
+        assert!(hint.is_some_and(|hint| hint.contains("may have the message")));
+    }
 
     #[test]
     fn no_hint_leads_to_a_second_send_of_a_delivered_message() {

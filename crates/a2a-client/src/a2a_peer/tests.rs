@@ -30,7 +30,9 @@ impl Peer for Scripted {
     }
 
     async fn stream(&self, _: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
-        unreachable!()
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let first = self.answers.lock().unwrap().pop();
+        Ok(Box::new(Refusing(first)))
     }
 
     async fn get_task(&self, _: &str, _: Option<u64>) -> Result<Task, PeerError> {
@@ -46,6 +48,19 @@ impl Peer for Scripted {
 
     async fn resubscribe(&self, _: &str) -> Result<Box<dyn EventStream>, PeerError> {
         unreachable!()
+    }
+}
+
+/// A stream with one error, or a stream that stays silent.
+struct Refusing(Option<PeerError>);
+
+#[async_trait]
+impl EventStream for Refusing {
+    async fn next(&mut self) -> NextEvent {
+        match self.0.take() {
+            Some(error) => Some(Err(error)),
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -189,4 +204,54 @@ fn unknown_path_rejects_version_over_http_json_only() {
     let mut error = rpc(-32001);
     error.http_status = Some(404);
     assert!(!rejects_version(&error, Transport::HttpJson));
+}
+
+#[tokio::test]
+async fn version_that_has_worked_is_kept() {
+    let state = Arc::<InterfaceState>::default();
+    let (newer, _) = peer(Version::V1_0, &[rpc(-32601), rpc(-32001)]);
+    let (older, requests) = peer(Version::V0_3, &[]);
+    let interface = VersionedInterface::new(newer, Some(older), Arc::clone(&state));
+    let peer = alone(interface);
+    for code in [-32001, -32601] {
+        let error = peer.get_task("t", None).await.unwrap_err();
+        assert_eq!(error.rpc_code, Some(code));
+    }
+    assert!(peer.get_task("t", None).await.is_ok());
+    assert_eq!(
+        (state.version(), count(&requests)),
+        (Some(Version::V1_0), 0)
+    );
+}
+
+fn outgoing() -> SendRequest {
+    SendRequest {
+        message_id: "m".into(),
+        parts: Vec::new(),
+        task_id: None,
+        context_id: None,
+        reference_task_ids: Vec::new(),
+        accepted_output_modes: Vec::new(),
+        blocking: true,
+        followed: true,
+        history_length: None,
+        push_notification_config: None,
+        extensions: Vec::new(),
+        message_metadata: Default::default(),
+        metadata: Default::default(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn version_that_the_first_event_rejects_falls_back() {
+    for (code, expected) in [(-32601, Version::V0_3), (-32602, Version::V1_0)] {
+        let state = Arc::<InterfaceState>::default();
+        let (newer, _) = peer(Version::V1_0, &[rpc(code)]);
+        let (older, requests) = peer(Version::V0_3, &[]);
+        let interface = VersionedInterface::new(newer, Some(older), Arc::clone(&state));
+        let peer = alone(interface);
+        peer.stream(&outgoing()).await.unwrap();
+        assert_eq!(state.version(), Some(expected), "{code}");
+        assert_eq!(count(&requests), usize::from(expected == Version::V0_3));
+    }
 }

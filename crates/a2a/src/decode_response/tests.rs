@@ -202,6 +202,8 @@ fn state_is_read_by_value_in_every_dialect() {
         (json!("COMPLETED"), TaskState::Completed),
         (json!("Completed"), TaskState::Completed),
         (json!(3), TaskState::Completed),
+        (json!(3.0), TaskState::Completed),
+        (json!(42), TaskState::Other("42".into())),
         (json!("cancelled"), TaskState::Canceled),
         (json!("TASK_STATE_CANCELLED"), TaskState::Canceled),
         (json!("INPUT_REQUIRED"), TaskState::InputRequired),
@@ -269,6 +271,24 @@ fn part_has_its_kind_in_every_dialect() {
         (proto_bytes, &bytes),
         (json!({"data": {"a": 1}}), &data),
         (json!({"type": "data", "data": {"a": 1}}), &data),
+        (json!("hi"), &text),
+        (json!({"kind": "text", "content": "hi"}), &text),
+        (json!({"kind": "", "text": "hi"}), &text),
+        (json!({"kind": "string", "text": "hi"}), &text),
+        (json!({"textPart": {"text": "hi"}}), &text),
+        (
+            json!({"kind": "file", "bytes": "aGk=", "name": "f"}),
+            &bytes,
+        ),
+        (json!({"filePart": {"bytes": "aGk=", "name": "f"}}), &bytes),
+        (
+            json!({"kind": "file", "file": {"bytes": "aG\r\nk=", "name": "f"}}),
+            &bytes,
+        ),
+        (
+            json!({"file": {"uri": "data:;base64,aGk=", "name": "f"}}),
+            &bytes,
+        ),
     ] {
         for reader in ALL {
             let message = reader.message(json!({"parts": [sent]}));
@@ -276,6 +296,52 @@ fn part_has_its_kind_in_every_dialect() {
             let artifact = reader.artifact(json!({"artifactId": "a", "parts": [sent]}));
             assert_eq!(&artifact["parts"][0], expected, "{sent}");
         }
+    }
+}
+
+#[test]
+fn text_in_the_place_of_parts_is_read_everywhere() {
+    let parts = json!([{"kind": "text", "text": "hi"}]);
+    for reader in ALL {
+        for message in [
+            json!({"kind": "message", "content": "hi"}),
+            json!({"kind": "message", "parts": "hi"}),
+            json!({"kind": "message", "message": {"parts": ["hi"]}}),
+        ] {
+            let read = reader.reply(message.clone()).unwrap_or_default();
+            assert_eq!(read["parts"], parts, "{message}");
+        }
+        let task = json!({
+            "kind": "task", "id": "t", "status": {"state": "working", "message": "hi"},
+            "artifacts": [{"content": "hi"}], "history": [{"role": "agent", "content": "hi"}]
+        });
+        let read = reader.task(task);
+        for place in [
+            "/status/message/parts",
+            "/artifacts/0/parts",
+            "/history/0/parts",
+        ] {
+            assert_eq!(read.pointer(place), Some(&parts), "{place}");
+        }
+    }
+}
+
+#[test]
+fn data_url_has_bytes_and_media_type() {
+    for (url, file) in [
+        (
+            "data:a/b;base64,aGk",
+            json!({"bytes": "aGk=", "mimeType": "a/b"}),
+        ),
+        (
+            "DATA:a/b;charset=x;base64,aGk=",
+            json!({"bytes": "aGk=", "mimeType": "a/b"}),
+        ),
+        ("data:a/b,hi", json!({"uri": "data:a/b,hi"})),
+        ("https://f/;base64,x", json!({"uri": "https://f/;base64,x"})),
+    ] {
+        let read = part_1_0(json!({ "url": url }));
+        assert_eq!(read["file"], file, "{url}");
     }
 }
 

@@ -126,6 +126,19 @@ impl Fields {
         Ok(self.text(name)?.filter(|text| !text.is_empty()))
     }
 
+    /// Removes and returns the name of an enum, or its number as a string.
+    ///
+    /// # Errors
+    /// The field is neither a string nor a number.
+    pub fn enum_name(&mut self, name: &str) -> Result<Option<String>, A2aError> {
+        match self.take(name) {
+            Some(Value::Number(number)) => Ok(Some(number.to_string())),
+            Some(Value::String(text)) => Ok(Some(text).filter(|text| !text.is_empty())),
+            None => Ok(None),
+            Some(other) => Err(type_error(&self.at(name), "a string", &other)),
+        }
+    }
+
     /// Removes and returns a required string.
     ///
     /// # Errors
@@ -336,6 +349,19 @@ pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, A2aErro
             found.push(PartContent::Data(self::data(dialect, data, path)?));
         }
     }
+    // Clients of ProtoJSON may write every member, all empty except one.
+    if found.len() > 1 {
+        let is_empty = |content: &PartContent| match content {
+            PartContent::Text(text) | PartContent::Url(text) => text.is_empty(),
+            PartContent::Raw(bytes) => bytes.is_empty(),
+            PartContent::Data(data) => data.is_null(),
+        };
+        let first = found.first().cloned();
+        found.retain(|content| !is_empty(content));
+        if found.is_empty() {
+            found.extend(first);
+        }
+    }
     let content = match (found.pop(), found.pop()) {
         (Some(content), None) => content,
         (None, _) => return Err(unknown(&fields, &format!("has {}", fields.names()))),
@@ -423,10 +449,17 @@ fn unwrap(data: Value, metadata: &mut Option<std::collections::HashMap<String, V
     }
 }
 
-/// Decodes base64 of either alphabet, with or without padding.
+/// Decodes base64 of either alphabet, with or without padding and line breaks.
 fn decode(text: &str, path: &str) -> Result<Vec<u8>, A2aError> {
-    let decoded = if text.contains(['-', '_']) {
-        BASE64.decode(text.replace('-', "+").replace('_', "/"))
+    let is_plain = |c: char| !matches!(c, '-' | '_') && !c.is_ascii_whitespace();
+    let decoded = if !text.chars().all(is_plain) {
+        let letters = text.chars().filter(|c| !c.is_ascii_whitespace());
+        let standard = letters.map(|c| match c {
+            '-' => '+',
+            '_' => '/',
+            c => c,
+        });
+        BASE64.decode(standard.collect::<String>())
     } else {
         BASE64.decode(text)
     };

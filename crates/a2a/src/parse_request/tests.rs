@@ -4,14 +4,14 @@
 
 use std::collections::HashMap;
 
-use crate::v1_0::{Message, Part, PartContent, Role};
+use crate::v1_0::{Message, Part, PartContent, Role, TaskState};
 use proptest::collection::{hash_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fields::Fields;
-use super::send;
+use super::{list, send};
 use crate::v0_3::{WRAPPED, as_v0_3};
 use crate::{Dialect, V03Dialect as V0_3};
 
@@ -116,4 +116,38 @@ proptest! {
             prop_assert!(error.field.is_some());
         }
     }
+}
+
+#[test]
+fn role_part_and_state_are_read_in_every_spelling() {
+    let part = json!({"text": "", "raw": "", "url": "", "data": {"a": 1}, "filename": ""});
+    for role in ["USER", "User", "role_user"] {
+        let message = json!({"messageId": "m", "role": role, "parts": [part]});
+        let read = read(Dialect::V1_0, message);
+        assert_eq!(read.role, Role::User, "{role}");
+        assert_eq!(read.parts[0].content, PartContent::Data(json!({"a": 1})));
+    }
+    for (status, expected) in [
+        (json!(3), TaskState::Completed),
+        (json!("3"), TaskState::Completed),
+        (json!("completed"), TaskState::Completed),
+        (json!("input-required"), TaskState::InputRequired),
+        (json!("TASK_STATE_CANCELLED"), TaskState::Canceled),
+    ] {
+        let mut params = Fields::new(json!({"status": status}), "").unwrap();
+        let request = list(Dialect::V1_0, &mut params).unwrap();
+        assert_eq!(request.status, Some(expected), "{status}");
+    }
+    for status in [json!("pondering"), json!(9), json!(true)] {
+        let mut params = Fields::new(json!({"status": status}), "").unwrap();
+        assert!(list(Dialect::V1_0, &mut params).is_err(), "{status}");
+    }
+}
+
+#[test]
+fn part_with_two_contents_is_refused() {
+    let part = json!({"text": "a", "url": "https://f/x"});
+    let message = json!({"messageId": "m", "role": "user", "parts": [part]});
+    let mut params = Fields::new(json!({"message": message}), "").unwrap();
+    assert!(send(Dialect::V1_0, &mut params).is_err());
 }

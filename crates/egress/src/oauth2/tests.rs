@@ -83,6 +83,11 @@ async fn token_response_is_read_tolerantly() {
         ),
         token_response("one", json!({"token_type": ""})),
         token_response("one", json!({"token_type": null})),
+        token_response(
+            "one",
+            json!({"token_type": ["Bearer"], "scope": ["a", "b"]}),
+        ),
+        token_response("one", json!({"token_type": 1, "scope": {}})),
         text(200, r#"{"access_token": "one"}"#),
         text(201, r#"{"access_token": "one", "error": null}"#),
         text(

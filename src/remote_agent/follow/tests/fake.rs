@@ -39,6 +39,8 @@ pub(super) enum StreamEnd {
 pub(super) enum SubscribeReply {
     Events(Vec<Value>, StreamEnd),
     Refused(PeerErrorKind),
+    /// An error of the agent with this code.
+    Code(i64),
     /// Never answers.
     Never,
 }
@@ -265,6 +267,11 @@ impl FakePeer {
                 Ok(Box::new(ScriptedStream(events.into(), end, polled)))
             }
             Some(SubscribeReply::Refused(fault)) => Err(peer_error(fault)),
+            Some(SubscribeReply::Code(code)) => {
+                let mut error = peer_error(PeerErrorKind::Rpc);
+                error.rpc_code = Some(code);
+                Err(error)
+            }
             Some(SubscribeReply::Never) => std::future::pending().await,
             None => Err(peer_error(PeerErrorKind::Rpc)),
         }
@@ -272,7 +279,10 @@ impl FakePeer {
 }
 
 pub(super) fn peer_error(fault: PeerErrorKind) -> PeerError {
-    PeerError::new(fault, "no")
+    let mut error = PeerError::new(fault, "no");
+    // The peer has no such task.
+    error.rpc_code = (fault == PeerErrorKind::Rpc).then_some(-32001);
+    error
 }
 
 #[async_trait]
@@ -340,8 +350,8 @@ impl Peer for FakePeer {
         }
     }
 
-    async fn cancel(&self, _: &str) -> Result<Task, PeerError> {
-        unreachable!("no test cancels a task")
+    async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {
+        self.get_task(task_id, None).await
     }
 
     async fn resubscribe(&self, _: &str) -> Result<Box<dyn EventStream>, PeerError> {

@@ -79,3 +79,13 @@ async fn stream_that_reports_the_end_is_read_to_it() {
 
     assert_eq!(text(&result), "one ", "{result}");
 }
+
+#[tokio::test]
+async fn message_is_the_answer_of_an_open_stream() {
+    let message = json!({"kind": "message", "messageId": "m", "role": "agent", "parts": [{"kind": "text", "text": "hi"}]});
+    let fixture = streamed(vec![message], StreamEnd::Hang, vec![]);
+    let result = fixture.call(within(send(), 5000)).await;
+    assert_eq!(text(&result), "hi", "{result}");
+    assert!(result["summary"]["wait_expired"].is_null(), "{result}");
+    assert_eq!(fixture.calls(), ["stream"]);
+}

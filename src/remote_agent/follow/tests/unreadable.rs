@@ -165,6 +165,66 @@ async fn another_task_than_the_requested_one_ends_nothing() {
 }
 
 #[tokio::test]
+async fn event_of_another_task_is_skipped() {
+    for mut other in [
+        status("completed"),
+        task("completed", json!([])),
+        piece("a", "no", false),
+    ] {
+        let id = match other["kind"] == "task" {
+            true => "id",
+            false => "taskId",
+        };
+        other[id] = "other".into();
+        let events = vec![
+            task("working", json!([])),
+            piece("a", "one ", false),
+            other,
+            piece("a", "two", true),
+            status("completed"),
+        ];
+        let fixture = streamed(events, StreamEnd::Close, vec![done()]);
+        let result = fixture.call(send()).await;
+        assert_eq!(text(&result), "one two", "{result}");
+        let known = &result["summary"]["continuation"]["task"]["task_id"];
+        assert_eq!(known, "t", "{result}");
+    }
+}
+
+#[tokio::test]
+async fn answer_about_another_task_is_refused() {
+    for action in ["status", "cancel", "watch"] {
+        let mut other = task("completed", json!([]));
+        other["id"] = "other".into();
+        let fixture = streams(
+            vec![SubscribeReply::Events(
+                vec![other.clone()],
+                StreamEnd::Answer,
+            )],
+            vec![PollReply::Task(other)],
+        );
+        let mut request = watch();
+        request["action"] = action.into();
+        let result = fixture.call(request).await;
+        let reason = &result["error"]["reason"];
+        assert_eq!(reason, "invalid_response", "{action}: {result}");
+    }
+}
+
+#[tokio::test]
+async fn page_in_place_of_an_answer_is_queried_again_once() {
+    for (status, known) in [(404, true), (400, true), (410, false)] {
+        let polls = vec![PollReply::Status(status), done()];
+        let fixture = polled(task("working", json!([])), polls);
+        let result = fixture.call(send()).await;
+        assert_eq!(state(&result) == "completed", known, "{result}");
+    }
+    let fixture = polled(task("working", json!([])), vec![PollReply::Status(404)]);
+    fixture.call(send()).await;
+    assert_eq!(fixture.calls(), ["send", "get", "get"]);
+}
+
+#[tokio::test]
 async fn stream_without_a_readable_event_is_an_error_with_the_cause() {
     let events = vec![Value::Null, Value::Null];
     let fixture = streamed(events, StreamEnd::Close, vec![]);
