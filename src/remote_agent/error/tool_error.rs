@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn call_that_follows_is_not_told_to_follow() {
+    fn call_that_follows_gets_no_advice_to_follow() {
         for (follows, requires_task) in [(false, false), (true, false), (true, true)] {
             let error = ToolError::new(Reason::ConnectionCut, "no").for_send();
             let error = error.without_advice(follows, requires_task);
