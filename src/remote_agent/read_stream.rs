@@ -75,7 +75,7 @@ pub(super) async fn read_stream(
 ) -> Result<ConnectionEnd, ToolError> {
     let subscribed = first.is_some();
     // The answer to a message may begin another task.
-    let mut task_id = match subscribed {
+    let task_id = match subscribed {
         true => call.followed_task().map(str::to_owned),
         false => None,
     };
@@ -104,7 +104,7 @@ pub(super) async fn read_stream(
         };
         match event {
             Some(Ok((event, bytes))) => {
-                if let Err(error) = check_event(&mut task_id, &event) {
+                if let Err(error) = check_event(task_id.as_deref(), &event) {
                     call.release_update();
                     let Some(error) = unreadable.add(call, error) else {
                         call.deadline.check_expired()?;
@@ -147,8 +147,8 @@ pub(super) async fn read_stream(
     }
 }
 
-/// Refuses an event of another task than that of the connection: `task_id`, which the first event of a task sets.
-fn check_event(task_id: &mut Option<String>, event: &Event) -> Result<(), PeerError> {
+/// Refuses an event of another task than the subscribed one: `task_id`.
+fn check_event(task_id: Option<&str>, event: &Event) -> Result<(), PeerError> {
     let named = match event {
         Event::Message(message) => message.task_id(),
         Event::Task(task) => task.id(),
@@ -156,14 +156,7 @@ fn check_event(task_id: &mut Option<String>, event: &Event) -> Result<(), PeerEr
         Event::Artifact(update) => update.task_id(),
         Event::Unknown(_) => None,
     };
-    match task_id {
-        Some(task_id) => check_task(task_id, named),
-        None if matches!(event, Event::Message(_)) => Ok(()),
-        None => {
-            *task_id = named.map(str::to_owned);
-            Ok(())
-        }
-    }
+    task_id.map_or(Ok(()), |task_id| check_task(task_id, named))
 }
 
 /// The unreadable events of a connection.

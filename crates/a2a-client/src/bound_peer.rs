@@ -221,3 +221,6 @@ impl Peer for BoundPeer {
         self.subscribe(Request::Subscribe(task_id)).await
     }
 }
+
+#[cfg(test)]
+mod tests;

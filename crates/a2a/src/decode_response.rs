@@ -198,7 +198,7 @@ impl Reader {
         let mut message = match message {
             Value::Object(message) => message,
             // A text in the place of a message.
-            Value::String(text) => Map::from_iter([("parts".to_owned(), Value::String(text))]),
+            Value::String(text) => Map::from_iter([("content".to_owned(), Value::String(text))]),
             other => return other,
         };
         rename(&mut message, "message_id", "messageId");
@@ -260,28 +260,25 @@ impl Reader {
         Value::Object(artifact)
     }
 
-    /// Reads the parts of a message or artifact. Their name is `content` in the proto of 0.3. A text in the place of a part,
-    /// or of all parts, is a text part.
+    /// Reads the parts of a message or artifact. Their name is `content` in the proto of 0.3, where some servers write a
+    /// text.
     fn parts(self, owner: &mut Map<String, Value>) {
         if owner.get("content").is_some_and(is_filled)
             && !owner.get("parts").is_some_and(is_filled)
             && let Some(content) = owner.remove("content")
         {
-            owner.insert("parts".into(), content);
+            let parts = match content {
+                Value::String(text) => json!([text_part(text)]),
+                parts => parts,
+            };
+            owner.insert("parts".into(), parts);
         }
         match owner.get_mut("parts") {
             Some(Value::Array(parts)) => {
                 for part in parts {
-                    *part = match part.take() {
-                        Value::Object(map) => read(map, self.0),
-                        Value::String(text) => text_part(text),
-                        other => other,
-                    };
-                }
-            }
-            Some(parts @ Value::String(_)) => {
-                if let Value::String(text) = parts.take() {
-                    *parts = json!([text_part(text)]);
+                    if let Value::Object(map) = part {
+                        *part = read(std::mem::take(map), self.0);
+                    }
                 }
             }
             None | Some(Value::Null) if self.omits_defaults() => {
