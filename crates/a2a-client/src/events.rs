@@ -48,7 +48,7 @@ impl Events {
 
     /// Decodes the data of an event; `None` for one that only keeps the connection open.
     fn read(&self, data: &str) -> Result<Option<Event>, PeerError> {
-        let limits = response_json::limits(self.answer_bytes);
+        let limits = response_json::answer_limits(self.answer_bytes);
         let event = self.decoder.event(data, limits, &self.secrets)?;
         if let Some(order) = &self.field_order {
             order.note(data.as_bytes());

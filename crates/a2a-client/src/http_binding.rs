@@ -272,7 +272,7 @@ impl HttpBinding {
     }
 
     fn parse(&self, response: &PlainResponse) -> Result<Value, PeerError> {
-        let limits = response_json::limits(self.limits.answer_bytes);
+        let limits = response_json::answer_limits(self.limits.answer_bytes);
         let mut json = json::from_slice(&response.body, limits).map_err(|error| {
             let kind = content_type(&response.headers, &self.secrets);
             let bytes = response.body.len();

@@ -9,6 +9,18 @@ use peer::{PeerError, PeerErrorKind};
 /// The memory that is always allowed, in bytes.
 const MIN_ALLOWED_BYTES: usize = 16 << 20;
 
+/// The memory of one answer, in bytes. A result of the tool and the text of a host contain its values several times.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+/// Returns the limits of an answer for a maximum response size of `answer_bytes`.
+pub(super) fn answer_limits(answer_bytes: usize) -> Limits {
+    let limits = limits(answer_bytes);
+    Limits {
+        memory: limits.memory.min(MAX_ANSWER_BYTES),
+        ..limits
+    }
+}
+
 /// Returns the limits for a maximum response size of `answer_bytes`. The parser itself limits the depth.
 pub(super) fn limits(answer_bytes: usize) -> Limits {
     let memory = answer_bytes
@@ -58,10 +70,17 @@ mod tests {
     }
 
     #[test]
+    fn answer_of_many_small_values_is_refused_whatever_the_maximum_size() {
+        let dense = format!("[{}0]", "{\"a\":0},".repeat(340_000));
+        assert!(json::check(dense.as_bytes(), limits(32 << 20)).is_ok());
+        assert!(json::check(dense.as_bytes(), answer_limits(32 << 20)).is_err());
+    }
+
+    #[test]
     fn rejects_json_above_the_memory_limit() {
         let dense = format!("[{}0]", "[0],".repeat(1 << 20));
         assert!(json::check(dense.as_bytes(), limits(dense.len())).is_err());
-        let numbers = format!("[{}0]", "12.345,".repeat(1 << 18));
+        let numbers = format!("[{}0]", "12.345,".repeat(1 << 20));
         assert!(json::check(numbers.as_bytes(), limits(numbers.len())).is_ok());
     }
 }

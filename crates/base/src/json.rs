@@ -25,9 +25,8 @@ pub const ARRAY_BYTES: usize = 128;
 /// The estimated memory of an object that is not empty, in bytes: its first node has room for eleven entries.
 pub const OBJECT_BYTES: usize = 640;
 
-/// The memory that the parsed values of a text may take under a limit on its length, as a multiple of that limit. A result of
-/// the tool contains them several times before it is written.
-pub const MAX_MEMORY_RATIO: usize = 2;
+/// The memory that the parsed values of a text may take under a limit on its length, as a multiple of that limit.
+pub const MAX_MEMORY_RATIO: usize = 8;
 
 /// The largest whole number up to which a double expresses every one.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;

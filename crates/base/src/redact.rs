@@ -253,14 +253,20 @@ impl Secrets {
     /// Returns where in `text` the position lies that `position` finds among its visible characters. An end that more text
     /// could make a control sequence is not searched, because it may become hidden.
     fn held_from(&self, text: &str, position: impl Fn(&str) -> usize) -> usize {
-        let positions = VisibleText::all(text, self.has_space, self.longest()).map(|shown| {
+        let (mut visible, mut held) = (None, text.len());
+        for shown in VisibleText::all(text, self.has_space, self.longest()) {
             let start = position(&shown.text[..shown.certain]);
-            match start < shown.certain {
+            let start = match start < shown.certain {
                 true => shown.places[start],
                 false => text.len(),
+            };
+            match shown.is_decoded {
+                true => held = start,
+                false => visible = Some(start.min(visible.unwrap_or(start))),
             }
-        });
-        positions.min().unwrap_or_else(|| position(text))
+        }
+        // What has no hidden characters is searched as it stands, whatever its escapes mean.
+        held.min(visible.unwrap_or_else(|| position(text)))
     }
 
     fn incomplete_in(&self, text: &[u8]) -> usize {

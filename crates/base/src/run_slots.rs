@@ -62,6 +62,8 @@ impl RunSlots {
         {
             let mut state = self.state.lock();
             let known = state.clients.entry(client.into()).or_default();
+            // Those whose caller has given up.
+            known.waiting.retain(|waiting| !waiting.is_closed());
             known.waiting.push_back(sender);
             self.start_waiting(&mut state);
         }

@@ -22,7 +22,7 @@ const MAX_TASK_BYTES: u64 = 64 << 20;
 
 const MAX_NAME_CHARS: usize = 100;
 const MAX_EXTENSION_CHARS: usize = 16;
-const MAX_NAME_ATTEMPTS: usize = 100;
+const MAX_NAME_ATTEMPTS: usize = MAX_TASK_FILES;
 
 /// The directory for the files of a result.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -55,7 +55,7 @@ pub(super) fn save(envelope: &Value, directory: &Path) -> Result<(), Failure> {
         };
         let name = safe_name(file["name"].as_str().unwrap_or_default())
             .unwrap_or_else(|| format!("file-{number}"));
-        let path = write_new(directory, &name, &bytes)
+        let path = write_new(directory, &name, &bytes, || Ok(()))
             .map_err(|error| save_error(&directory.join(&name), &error))?;
         note(format_args!(
             "saved {} ({} bytes)",
@@ -97,22 +97,26 @@ pub(super) fn save_one(
         if !fs::symlink_metadata(&directory)?.is_dir() {
             return Err(io::Error::other("the directory of the task is a link"));
         }
-        let (mut files, mut size) = (1, bytes.len() as u64);
-        for entry in fs::read_dir(&directory)? {
-            files += 1;
-            size += entry?.metadata()?.len();
-        }
-        if files > MAX_TASK_FILES || size > MAX_TASK_BYTES {
-            let message = format!(
-                "the files of the task take {MAX_TASK_FILES} files or {} MiB; remove some of them in {}",
-                MAX_TASK_BYTES >> 20,
-                directory.display()
-            );
-            return Err(io::Error::other(message));
-        }
-        write_new(&directory, &name, bytes)
+        write_new(&directory, &name, bytes, || has_room(&directory, bytes))
     };
     save().map_err(|error| format!("cannot save it: {error}"))
+}
+
+/// Checks that a task has room for another file.
+fn has_room(directory: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (mut files, mut size) = (1, bytes.len() as u64);
+    for entry in fs::read_dir(directory)? {
+        files += 1;
+        size += entry?.metadata()?.len();
+    }
+    if files <= MAX_TASK_FILES && size <= MAX_TASK_BYTES {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "a task may have at most {MAX_TASK_FILES} files with {} MiB together; remove some in {}",
+        MAX_TASK_BYTES >> 20,
+        directory.display()
+    )))
 }
 
 /// Returns the files of a result that have their content.
@@ -125,14 +129,23 @@ pub(super) fn files_of(envelope: &Value) -> Vec<&Value> {
     files.filter(|file| file["bytes"].is_string()).collect()
 }
 
-/// Writes a new file. Never follows a symbolic link and never overwrites a file. Skips a file with the same content.
-fn write_new(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+/// Writes a new file, if there is room. Never follows a symbolic link and never overwrites a file. Skips a file with the same
+/// content.
+fn write_new(
+    directory: &Path,
+    name: &str,
+    bytes: &[u8],
+    has_room: impl Fn() -> io::Result<()>,
+) -> io::Result<PathBuf> {
     let (stem, extension) = split(name);
     for attempt in 1..=MAX_NAME_ATTEMPTS {
         let path = match attempt {
             1 => directory.join(name),
             _ => directory.join(format!("{stem}-{attempt}{extension}")),
         };
+        if fs::symlink_metadata(&path).is_err() {
+            has_room()?;
+        }
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut file) => return file.write_all(bytes).map(|()| path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -66,7 +66,7 @@ impl Supervisor {
 
     /// Adds the links that `server` dials.
     pub fn add_links(&mut self, server: &Server) {
-        self.links = server.links();
+        self.links.extend(server.links());
     }
 
     /// Runs the agents and links until `shutdown` is cancelled, and waits until they have stopped.

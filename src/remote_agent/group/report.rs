@@ -15,6 +15,9 @@ use super::super::request::Action;
 use super::plan::{Group, Member, Mode};
 use super::vote;
 
+/// The memory that the values of an answer may take, as a multiple of its share: a host parses the answers of all members at once.
+const MAX_MEMORY_RATIO: usize = 2;
+
 /// The least size of an answer that stays whole, in bytes.
 const MIN_SHARE_BYTES: usize = 64 << 10;
 
@@ -105,7 +108,7 @@ impl Answer {
         }
         let is_deep = json::from_str::<IgnoredAny>(envelope, ANSWER_LIMITS).is_err();
         let memory = json::Structure::of(envelope.as_bytes()).memory;
-        let bytes = json::counted_bytes(envelope.len(), memory);
+        let bytes = envelope.len().max(memory / MAX_MEMORY_RATIO);
         self.is_truncated = bytes > share.max(MIN_SHARE_BYTES) || is_deep;
         if self.is_truncated {
             let text = seen.message_text.unwrap_or_default();

@@ -16,6 +16,8 @@ pub(super) struct VisibleText {
     pub(super) places: Vec<usize>,
     /// Where each byte ends in the text, if escapes are decoded; otherwise each byte has its own place.
     ends: Vec<usize>,
+    /// Whether escapes are decoded.
+    pub(super) is_decoded: bool,
     /// The length in bytes of the visible text before what may become a longer control sequence.
     pub(super) certain: usize,
 }
@@ -54,6 +56,7 @@ impl VisibleText {
             text: String::with_capacity(text.len()),
             places: Vec::with_capacity(text.len()),
             ends: Vec::with_capacity(text.len()),
+            is_decoded: true,
             certain: 0,
         };
         let (mut at, mut certain) = (0, None);
@@ -93,6 +96,7 @@ impl VisibleText {
             text: String::with_capacity(text.len()),
             places: Vec::with_capacity(text.len()),
             ends: Vec::new(),
+            is_decoded: false,
             certain: 0,
         };
         let (mut at, mut certain) = (0, None);

@@ -1,6 +1,10 @@
 //! `remote-agent gateway keygen`: makes a key for signatures of messages, and shows its public key.
 
-use std::{io::ErrorKind, io::Write as _, path::PathBuf};
+use std::{
+    fs,
+    io::{ErrorKind, Write as _},
+    path::PathBuf,
+};
 
 use base::{files::private_options, jws::SigningKey};
 
@@ -33,17 +37,18 @@ pub(super) struct Args {
 /// The file cannot be written, or the existing one holds no key.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let name = args.file.display();
+    let pem = SigningKey::generate_pem()
+        .ok_or_else(|| Failure::new("cannot make a key: the system gives no random numbers"))?;
     match private_options()
         .write(true)
         .create_new(true)
         .open(&args.file)
     {
         Ok(mut file) => {
-            let pem = SigningKey::generate_pem().ok_or_else(|| {
-                Failure::new("cannot make a key: the system gives no random numbers")
+            file.write_all(pem.as_bytes()).map_err(|error| {
+                let _ = fs::remove_file(&args.file);
+                Failure::new(format!("cannot write `{name}`: {error}"))
             })?;
-            file.write_all(pem.as_bytes())
-                .map_err(|error| Failure::new(format!("cannot write `{name}`: {error}")))?;
             note(format_args!(
                 "made the private key `{name}`; its public key:"
             ));

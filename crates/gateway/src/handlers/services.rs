@@ -51,7 +51,14 @@ impl GatewayState {
         let envelope = self.check_signature(client, envelope.with("from", &*from))?;
         let name = envelope.content_str("service").unwrap_or_default();
         if name == GATEWAY {
-            return self.gateway_service(client, &envelope, context).await;
+            let done = self.gateway_service(client, &envelope, context).await;
+            let may_pass = |error: &RequestError| {
+                matches!(error.code, ErrorCode::AgentBusy | ErrorCode::AgentOffline)
+            };
+            if done.as_ref().is_err_and(may_pass) {
+                self.signing.forget(&envelope);
+            }
+            return done;
         }
         let Some(service) = self.services.get(name) else {
             let message = format!("there is no service `{name}`; `discovery` lists the services");
