@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use a2a::{CardView, ErrorReason, Message, Part, Reply, SendRequest, Task};
+use a2a::{CardView, Message, Part, Reply, SendRequest, Task};
 use base::validation::violation;
 use peer::{Delivered, Peer};
 use serde::Serialize;
@@ -192,29 +192,19 @@ async fn send_blocking(
     call.add_answer(reply.into(), false)
 }
 
-/// Sends a message and follows what comes. A peer that does not stream, whatever its card says, sends one answer first.
+/// Sends a message and follows what comes. A peer that does not stream sends one answer first.
 async fn send_streaming(
     call: &mut Call<'_>,
     peer: &dyn Peer,
     outgoing: &SendRequest,
 ) -> Result<(), ToolError> {
     if call.streaming() == Some(true) {
-        let before = call.collected.count();
-        let opened = call
+        let stream = call
             .deadline
             .run(call.metrics.stream(peer, outgoing))
-            .await?;
-        let done = match opened {
-            Ok(stream) => {
-                call.message_arrived();
-                follow(call, peer, Start::Stream(stream)).await
-            }
-            Err(error) => Err(error.into()),
-        };
-        match done {
-            Err(error) if call.collected.count() == before && refuses_streams(&error) => {}
-            done => return done,
-        }
+            .await??;
+        call.message_arrived();
+        return follow(call, peer, Start::Stream(stream)).await;
     }
     let reply = call
         .deadline
@@ -225,13 +215,6 @@ async fn send_streaming(
         Reply::Task(task) => follow_task(call, peer, task).await,
         message @ Reply::Message(_) => call.add_answer(message.into(), true),
     }
-}
-
-/// Returns whether the peer has refused the operation itself, which it does before any work (A2A 1.0 §3.1.2, §3.3.2).
-fn refuses_streams(error: &ToolError) -> bool {
-    let code = error.details.get("rpcCode").and_then(Value::as_i64);
-    let of = |reason: ErrorReason| code == Some(reason.code().into());
-    of(ErrorReason::UnsupportedOperation) || of(ErrorReason::MethodNotFound)
 }
 
 /// Sends a message that must become a task, and follows it where `follow`.

@@ -22,19 +22,20 @@ async fn file_is_saved_and_linked_and_not_in_the_text() {
     let flags = ["--url", peers.origin("desk"), "--save-artifacts", directory];
     let mut host = Host::with_version("2025-11-25", &flags);
     let answer = host.call(send_request("draw"));
-    let saved = folder.path().join("task-1/chart.png");
-    assert_eq!(std::fs::read(&saved).unwrap(), b"\x89PNG\r\n\x1a\n");
+    let link = &answer["result"]["content"][1];
+    assert_eq!(
+        (&link["type"], &link["name"], &link["size"]),
+        (&json!("resource_link"), &json!("file.png"), &json!(8))
+    );
+    let saved = link["uri"].as_str().unwrap().strip_prefix("file://");
+    let saved = std::path::Path::new(saved.unwrap());
+    assert!(saved.starts_with(folder.path()), "{}", saved.display());
+    assert_eq!(std::fs::read(saved).unwrap(), b"\x89PNG\r\n\x1a\n");
     let text = text(&answer);
     assert!(!text.contains(IMAGE), "{text}");
     for part in ["The chart:", "image/png", saved.to_str().unwrap()] {
         assert!(text.contains(part), "{text}");
     }
-    let link = &answer["result"]["content"][1];
-    assert_eq!(
-        (&link["type"], &link["name"], &link["size"]),
-        (&json!("resource_link"), &json!("chart.png"), &json!(8))
-    );
-    assert_eq!(link["uri"], format!("file://{}", saved.display()));
     assert!(answer["result"]["_meta"].to_string().contains(IMAGE));
 }
 

@@ -242,6 +242,10 @@ impl AnswerWriter {
         let Some(shown) = self.shown.get_mut(id) else {
             return self.append_text(id, text, false);
         };
+        // An empty last piece says nothing.
+        if text.is_empty() && from > 0 {
+            return;
+        }
         let printed = &shown.text[from..];
         if let Some(more) = text.strip_prefix(printed) {
             shown.repeated = None;

@@ -13,11 +13,12 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use base::config::ConfigError;
-use base::text::shortened;
+use base::text::{hex, shortened};
 use base::visible::visible;
 use collective::signature::{SIGNATURE, SIGNATURE_STATUS};
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, MAX_FRAME_BYTES};
 use egress::credential::{Trust, TrustError};
+use ring::digest::{SHA256, digest};
 
 use super::agent::{CLIENT_ID_PREFIX, TRIAD, validate_client_name};
 use super::config::{LinkConfig, ServerConfig};
@@ -138,11 +139,7 @@ impl Link {
         let agent = envelope.agent().and_then(|agent| self.remote_name(agent));
         let agent = agent.map(str::to_owned);
         let is_known = envelope.from().is_some_and(|from| self.exports(from));
-        // A signature covers the names of this side, so it ends here.
-        let mut envelope = envelope
-            .with("agent", agent)
-            .with_metadata(SIGNATURE, Value::Null)
-            .with_metadata(SIGNATURE_STATUS, Value::Null);
+        let mut envelope = without_signature(envelope.with("agent", agent));
         if !is_known && envelope.kind() != Kind::Vote {
             envelope = envelope.with("from", GATEWAY);
         }
@@ -252,6 +249,13 @@ pub(super) fn next_hop(envelope: Envelope) -> Result<Envelope, RequestError> {
     }
 }
 
+/// Removes the signature of a message to a link, because it covers names of this side, and its status.
+pub(super) fn without_signature(envelope: Envelope) -> Envelope {
+    envelope
+        .with_metadata(SIGNATURE, Value::Null)
+        .with_metadata(SIGNATURE_STATUS, Value::Null)
+}
+
 fn read_trust(config: &LinkConfig) -> Result<Trust, (&'static str, String)> {
     let read = |key, path: &Option<PathBuf>| {
         let Some(path) = path else { return Ok(None) };
@@ -275,7 +279,7 @@ fn read_trust(config: &LinkConfig) -> Result<Trust, (&'static str, String)> {
 /// The links of a gateway.
 pub(super) struct Links {
     all: Vec<Arc<Link>>,
-    /// The ids of recent broadcasts.
+    /// The digests of recent broadcasts.
     broadcasts: Mutex<LruCache<String, ()>>,
 }
 
@@ -316,8 +320,16 @@ impl Links {
     }
 
     /// Remembers a broadcast. Returns `false` if the gateway had it before.
-    pub(super) fn is_new_broadcast(&self, id: &str) -> bool {
-        self.all.is_empty() || self.broadcasts.lock().put(id.to_owned(), ()).is_none()
+    pub(super) fn is_new_broadcast(&self, envelope: &Envelope) -> bool {
+        if self.all.is_empty() {
+            return true;
+        }
+        // What no link changes. Senders choose their ids, so an id alone does not identify a broadcast.
+        let (id, time) = (envelope.id(), envelope.field("timestamp"));
+        let content = envelope.content();
+        let whole = json!([id, time, content]).to_string();
+        let key = hex(digest(&SHA256, whole.as_bytes()).as_ref());
+        self.broadcasts.lock().put(key, ()).is_none()
     }
 
     /// Returns the state of the links for the operator; `None` without links.

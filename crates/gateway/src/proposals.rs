@@ -15,6 +15,7 @@ use collective::{Decision, Envelope, Quorum, Tally, TriadConfig, Vote, VoteRejec
 
 use super::connected_client::Client;
 use super::frames::RequestError;
+use super::links::without_signature;
 use super::shares::share;
 
 /// The maximum number of pending proposals. One identity has a share of it.
@@ -78,17 +79,23 @@ impl Triad {
                 .to_envelope()
                 .with_metadata("correlationId", &*id)
                 .with("timestamp", now);
-            send_all(&listeners, &error.to_text().into());
+            send_all(&listeners, &error);
         }
     }
 }
 
 /// Sends a message to the connected listeners, and returns their number.
-pub(super) fn send_all(listeners: &[Weak<Client>], text: &Utf8Bytes) -> usize {
+pub(super) fn send_all(listeners: &[Weak<Client>], message: &Envelope) -> usize {
+    let text = Utf8Bytes::from(message.to_text());
     let connected = listeners.iter().filter_map(Weak::upgrade);
-    connected
-        .filter(|client| client.outbox.try_send(text.clone()).is_ok())
-        .count()
+    let send = |client: &Arc<Client>| {
+        let text = match client.link() {
+            Some(_) => without_signature(message.clone()).to_text().into(),
+            None => text.clone(),
+        };
+        client.outbox.try_send(text).is_ok()
+    };
+    connected.filter(send).count()
 }
 
 /// The digest of a proposal's content. It identifies a repeated proposal.

@@ -112,15 +112,15 @@ impl Signing {
             .unwrap_or(self.default)
     }
 
-    /// Verifies the signature of a message in the form in which the gateway delivers it, and sets its status. `is_local` states
-    /// whether the gateway itself runs the sender: such an agent need not sign.
+    /// Verifies the signature of a message in the form in which the gateway delivers it, and sets its status. `is_exempt` states
+    /// whether the sender need not sign: an agent that the gateway itself runs, or one behind a link.
     ///
     /// # Errors
     /// 5002 if the sender must sign and the signature does not count.
     pub(super) fn check(
         &self,
         envelope: Envelope,
-        is_local: bool,
+        is_exempt: bool,
         now: u64,
     ) -> Result<Envelope, RequestError> {
         if !self.is_on() {
@@ -135,7 +135,7 @@ impl Signing {
             });
         }
         let status = match self.verify(&envelope, from, now) {
-            Err(error) if mode == SigningMode::Require && !is_local => {
+            Err(error) if mode == SigningMode::Require && !is_exempt => {
                 return Err(refused(from, &error));
             }
             Err(error) => error.status,

@@ -207,15 +207,15 @@ impl GatewayState {
         context: &ReplyContext,
     ) -> Result<Outcome, RequestError> {
         let pong = context.reply(Kind::Pong, json!({}));
-        let Some((mut confirmed, unconfirmed)) = client.wait_for_links() else {
-            self.send(client, pong).await;
-            return Ok(Outcome::Done);
-        };
         let permit = Arc::clone(&client.waiting_pings).try_acquire_owned();
         let permit = permit.map_err(|_| {
             let message = "too many pings wait for messages to other gateways; send it again later";
             RequestError::busy(message, Duration::from_secs(1))
         })?;
+        let Some((mut confirmed, unconfirmed)) = client.wait_for_links() else {
+            self.send(client, pong).await;
+            return Ok(Outcome::Done);
+        };
         let (state, client) = (Arc::clone(self), Arc::clone(client));
         // Other messages of the client must not wait.
         self.tasks.spawn(async move {

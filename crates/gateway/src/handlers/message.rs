@@ -520,14 +520,11 @@ impl GatewayState {
         if envelope.id().is_none() {
             envelope = envelope.with("id", format!("msg-{}", self.env.uuid()));
         }
-        let is_new = self
-            .links
-            .is_new_broadcast(envelope.id().unwrap_or_default());
-        if !is_new && client.link().is_some() {
-            return Ok(Outcome::Dropped);
-        }
         if envelope.field("timestamp").is_none() {
             envelope = envelope.with("timestamp", self.now_millis());
+        }
+        if !self.links.is_new_broadcast(&envelope) && client.link().is_some() {
+            return Ok(Outcome::Dropped);
         }
         let envelope = self.check_signature(client, envelope)?;
         let text: Utf8Bytes = envelope.to_text().into();

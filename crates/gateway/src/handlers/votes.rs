@@ -262,7 +262,7 @@ impl GatewayState {
                 .with_text(&ballot.content()["reasoning"]),
         );
         if self.config.vote_visibility {
-            send_all(&listeners, &ballot.to_text().into());
+            send_all(&listeners, &ballot);
         }
         if let Some(decided) = decided {
             self.publish_decision(&mut proposals, id, &decided);
@@ -291,16 +291,16 @@ impl GatewayState {
             .with("from", GATEWAY)
             .with("timestamp", self.now_millis())
             .with_metadata("correlationId", &**id);
-        let message: Arc<str> = self.signing.sign(message).to_text().into();
-        proposals.store_decision(id, decided, Arc::clone(&message));
-        let text = Utf8Bytes::from(&*message);
+        let message = self.signing.sign(message);
+        let text: Arc<str> = message.to_text().into();
+        proposals.store_decision(id, decided, Arc::clone(&text));
         // The proposer may have reconnected. Find the new connection by name.
         let registry = self.registry();
-        if send_all(&decided.listeners, &text) == 0
+        if send_all(&decided.listeners, &message) == 0
             && let Some(proposer) = registry.server(&decided.proposer)
             && proposer.share_key() == decided.identity
         {
-            let _ = proposer.outbox.try_send(text);
+            let _ = proposer.outbox.try_send(Utf8Bytes::from(&*text));
         }
         let event = frames::event(Channel::Decisions.as_str(), content);
         registry.subscriptions.publish_decision(&event.into());

@@ -39,8 +39,6 @@ pub(super) enum StreamEnd {
 pub(super) enum SubscribeReply {
     Events(Vec<Value>, StreamEnd),
     Refused(PeerErrorKind),
-    /// An error of the agent with this code.
-    Code(i64),
     /// Never answers.
     Never,
 }
@@ -267,11 +265,6 @@ impl FakePeer {
                 Ok(Box::new(ScriptedStream(events.into(), end, polled)))
             }
             Some(SubscribeReply::Refused(fault)) => Err(peer_error(fault)),
-            Some(SubscribeReply::Code(code)) => {
-                let mut error = peer_error(PeerErrorKind::Rpc);
-                error.rpc_code = Some(code);
-                Err(error)
-            }
             Some(SubscribeReply::Never) => std::future::pending().await,
             None => Err(peer_error(PeerErrorKind::Rpc)),
         }

@@ -159,22 +159,3 @@ async fn temporarily_unreachable_peer_is_polled_again() {
         ["stream", "subscribe", "subscribe", "get", "get", "get"]
     );
 }
-
-#[tokio::test]
-async fn message_is_sent_without_a_stream_where_the_agent_refuses_streams() {
-    for code in [-32004, -32601] {
-        let fixture = Fixture::new(Script {
-            streaming: Some(true),
-            answer: Some(task("completed", json!([artifact("a", &["done"])]))),
-            subscriptions: vec![SubscribeReply::Code(code)],
-            ..Script::default()
-        });
-        let result = fixture.call(send()).await;
-        assert_eq!(text(&result), "done", "{result}");
-        assert_eq!(fixture.calls(), ["stream", "send"]);
-    }
-    let fixture = streams(vec![SubscribeReply::Code(-32602)], vec![]);
-    let result = fixture.call(send()).await;
-    assert_eq!(result["error"]["reason"], "rpc_error", "{result}");
-    assert_eq!(fixture.calls(), ["stream"]);
-}
