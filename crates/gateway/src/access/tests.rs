@@ -242,7 +242,11 @@ fn token_names_its_bearer() {
     let bare = json!({"sub": "bob", "iss": "me", "aud": "gateway", "exp": NOW as f64 + 0.5});
     let bob = json!({"exp": NOW + 1, "sub": "bob", "iss": "me", "aud": "gateway"});
     let bob = keyring.authenticate(&hs256(&bob), now()).unwrap();
-    assert_eq!(bob.identity, identity("bob", &[]));
+    let expected = Identity {
+        kind: IdentityKind::Token,
+        ..identity("bob", &[])
+    };
+    assert_eq!(bob.identity, expected);
     keyring.authenticate(&hs256(&bare), now()).unwrap();
 }
 

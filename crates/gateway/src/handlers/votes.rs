@@ -262,7 +262,7 @@ impl GatewayState {
                 .with_text(&ballot.content()["reasoning"]),
         );
         if self.config.vote_visibility {
-            send_all(&listeners, &ballot);
+            send_all(&listeners, ballot);
         }
         if let Some(decided) = decided {
             self.publish_decision(&mut proposals, id, &decided);
