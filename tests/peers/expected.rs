@@ -63,11 +63,6 @@ const ROWS: &[Row] = &[
     ("rs05", "crash_of_agent_is_reported", CRASHED),
     ("rs05", "crash_of_agent_during_stream_is_reported", CRASHED),
     // The cancellation of a finished task.
-    (
-        "py03 HTTP+JSON",
-        "finished_task_is_not_cancelled",
-        Refused("HTTP 409", "Task cannot be canceled"),
-    ),
     ("py", "finished_task_is_not_cancelled", FINISHED),
     ("js", "finished_task_is_not_cancelled", FINISHED_JS),
     (
@@ -76,11 +71,6 @@ const ROWS: &[Row] = &[
         Refused("-32002", "task cannot be canceled"),
     ),
     // An unknown task.
-    (
-        "py03 HTTP+JSON",
-        "unknown_task_is_refused",
-        Refused("HTTP 404", "Task not found"),
-    ),
     (
         "rs05",
         "unknown_task_is_refused",

@@ -19,7 +19,13 @@ const REKEY_REPORT: u64 = 1000;
 /// Rewrites all sessions, and prints the number of rewritten, unchanged and failed ones.
 pub(super) fn run(plain: bool, files: &FileArgs, as_json: bool) -> Result<Exit, Failure> {
     let config = files.read()?;
-    let failed = |error: SessionError| manage_failure(&error.into());
+    let failed = |error: SessionError| match error {
+        SessionError::Locked(folder, _) => Failure::new(format!(
+            "a gateway uses the sessions in `{}`; stop it, and run the command again",
+            folder.display()
+        )),
+        error => manage_failure(&error.into()),
+    };
     let (env, log) = (SystemEnvironment, StandardError { verbose: false });
     let sessions = Sessions::open(&config, Arc::new(env), Arc::new(log)).map_err(failed)?;
     let form = if plain { Form::Plain } else { Form::Encrypted };
