@@ -125,7 +125,7 @@ async fn sessions_are_encrypted_rekeyed_and_decrypted() {
     let (gateway, _url) = GatewayProcess::gateway(&place.0, &[]);
     let locked = place.sessions(&["rekey", "--plain"]).await;
     assert_exit_code(&locked, 1);
-    assert_contains(&locked.stderr, &["another process uses the sessions"]);
+    assert_contains(&locked.stderr, &["a gateway uses the sessions"]);
     drop(gateway);
     let decrypted = place.sessions(&["rekey", "--plain"]).await;
     assert_contains(&decrypted.stdout, &["decrypted 1 session;"]);
