@@ -286,7 +286,7 @@ pub(crate) struct PendingRequest {
     pub(crate) session: Option<Arc<str>>,
     /// Whether the requester receives either a reply or an error in any case.
     pub(crate) reply_required: bool,
-    /// The message for a link, until the other gateway confirms it. No reply is required then.
+    /// The message for a link, until the other gateway confirms it; `None` if its sender waits for a reply.
     pub(crate) unconfirmed: Option<Unconfirmed>,
     /// The number of the message in the recipient's outbox, once it is queued.
     pub(crate) outbox_number: Option<u64>,

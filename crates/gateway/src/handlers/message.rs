@@ -177,8 +177,7 @@ impl GatewayState {
             Some(key) => envelope.clone().with_metadata("correlationId", &**key),
             None => envelope.clone(),
         };
-        let confirm = server.link().is_some() && !requires_reply(context);
-        let delivered = match confirm {
+        let delivered = match is_confirmed(&server, context) {
             true => delivered.with_metadata(CONFIRM, true),
             false => delivered,
         };
@@ -288,8 +287,7 @@ impl GatewayState {
             agent: Arc::clone(agent),
             session,
             reply_required: requires_reply(context) || server.link().is_some(),
-            unconfirmed: (server.link().is_some() && !requires_reply(context))
-                .then(|| client.add_unconfirmed()),
+            unconfirmed: is_confirmed(server, context).then(|| client.add_unconfirmed()),
             outbox_number: None,
             deadline: self.env.now() + self.timeouts.reply,
         };
@@ -576,6 +574,11 @@ impl GatewayState {
 /// Returns whether the sender of a message receives an answer or an error in any case.
 fn requires_reply(context: &ReplyContext) -> bool {
     context.requires_response || context.kind == Kind::Proposal
+}
+
+/// Returns whether the other gateway of a link confirms a message: one whose sender waits for no answer.
+fn is_confirmed(server: &Client, context: &ReplyContext) -> bool {
+    server.link().is_some() && !requires_reply(context)
 }
 
 fn ttl_expired(agent: &str) -> RequestError {
