@@ -183,7 +183,7 @@ async fn send_blocking(
 ) -> Result<(), ToolError> {
     let reply = call
         .deadline
-        .run(call.metrics.send(peer, outgoing))
+        .run_delivery(call.metrics.send(peer, outgoing))
         .await??;
     call.message_arrived();
     if let Reply::Task(task) = &reply {
@@ -201,14 +201,14 @@ async fn send_streaming(
     if call.streaming() == Some(true) {
         let stream = call
             .deadline
-            .run(call.metrics.stream(peer, outgoing))
+            .run_delivery(call.metrics.stream(peer, outgoing))
             .await??;
         call.message_arrived();
         return follow(call, peer, Start::Stream(stream)).await;
     }
     let reply = call
         .deadline
-        .run(call.metrics.send(peer, outgoing))
+        .run_delivery(call.metrics.send(peer, outgoing))
         .await??;
     call.message_arrived();
     match reply {
@@ -226,7 +226,7 @@ async fn send_for_task(
 ) -> Result<(), ToolError> {
     let task = match call
         .deadline
-        .run(call.metrics.send(peer, outgoing))
+        .run_delivery(call.metrics.send(peer, outgoing))
         .await??
     {
         Reply::Task(task) => task,

@@ -4,13 +4,17 @@ use std::future::Future;
 use std::time::Duration;
 
 use base::backoff::Backoff;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::error::{Reason, ToolError};
 
 /// How long before the deadline a blocking send becomes a task, at most.
 const MAX_DETACH_MARGIN: Duration = Duration::from_secs(1);
+
+/// How long a cancelled call still waits for the answer to a message that it has sent: without the id in it, the task that
+/// the message began could not be cancelled.
+const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 /// The end of a call: its deadline, its cancellation, or the end of the instance. The deadline uses the runtime's
 /// clock, because the runtime wakes the call.
@@ -111,6 +115,29 @@ impl Deadline {
             biased;
             done = work => Ok(done),
             () = self.cancel.cancelled() => Err(aborted_error()),
+            () = self.closing.cancelled() => Err(shutdown_error()),
+            () = sleep_until(self.deadline) => Err(self.timeout_error()),
+        }
+    }
+
+    /// Runs `exchange`, which delivers a message and yields what first comes back, like [`run`](Self::run), but lets a
+    /// cancellation wait for it up to [`CANCEL_GRACE`].
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub(super) async fn run_delivery<T>(
+        &self,
+        exchange: impl Future<Output = T>,
+    ) -> Result<T, ToolError> {
+        self.check_cancelled()?;
+        let cancelled = async {
+            self.cancel.cancelled().await;
+            sleep(CANCEL_GRACE).await;
+        };
+        tokio::select! {
+            biased;
+            done = exchange => Ok(done),
+            () = cancelled => Err(aborted_error()),
             () = self.closing.cancelled() => Err(shutdown_error()),
             () = sleep_until(self.deadline) => Err(self.timeout_error()),
         }

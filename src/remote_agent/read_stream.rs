@@ -85,7 +85,12 @@ pub(super) async fn read_stream(
     let deadline = call.deadline.clone();
     loop {
         let next = next_event(call, peer, &mut *stream);
-        let event = match deadline.run(next).await? {
+        let step = match subscribed || received {
+            true => deadline.run(next).await?,
+            // The event names the task that the message began.
+            false => deadline.run_delivery(next).await?,
+        };
+        let event = match step {
             StreamStep::Event(event) => event,
             StreamStep::Ended(task) => {
                 if let Some(task) = task {

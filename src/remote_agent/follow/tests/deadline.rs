@@ -1,5 +1,11 @@
 //! Deadlines and cancellation.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 
 #[tokio::test]
@@ -84,6 +90,44 @@ async fn cancelled_call_keeps_partial_answer() {
     assert_eq!(result["error"]["reason"], "aborted", "{result}");
     let summary = &result["error"]["details"]["latest_event_summary"];
     assert_eq!(summary["message_text"], "one ", "{result}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_send_waits_for_the_task_that_it_began() {
+    let late = SubscribeReply::Events(vec![], StreamEnd::Later(&["working"]));
+    let fixture = streams(vec![late], vec![]);
+    let cancel = CancellationToken::new();
+    let (peer, stop) = (Arc::clone(&fixture.peer), cancel.clone());
+    tokio::spawn(async move {
+        sleep(Duration::from_millis(10)).await;
+        stop.cancel();
+        sleep(Duration::from_millis(500)).await;
+        peer.polled.cancel();
+    });
+
+    let (result, _) = fixture.update_events(send(), cancel).await;
+
+    assert_eq!(result["error"]["reason"], "aborted", "{result}");
+    let latest = &result["error"]["details"]["latest_event_summary"];
+    assert_eq!(latest["continuation"]["task"]["task_id"], "t", "{result}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_send_waits_a_second_for_a_silent_agent() {
+    let silent = SubscribeReply::Events(vec![], StreamEnd::Hang);
+    let fixture = streams(vec![silent], vec![]);
+    let cancel = CancellationToken::new();
+    let stop = cancel.clone();
+    tokio::spawn(async move {
+        sleep(Duration::from_millis(10)).await;
+        stop.cancel();
+    });
+    let started = Instant::now();
+
+    let (result, _) = fixture.update_events(send(), cancel).await;
+
+    assert_eq!(result["error"]["reason"], "aborted", "{result}");
+    assert_eq!(started.elapsed().as_millis().div_euclid(100), 10);
 }
 
 #[tokio::test]

@@ -84,7 +84,7 @@ pub(super) struct Scripted {
     /// Cancelled by the first resubscription.
     pub resubscribed: CancellationToken,
     /// Cancelled by the first poll.
-    polled: CancellationToken,
+    pub polled: CancellationToken,
 }
 
 impl Scripted {
