@@ -1,10 +1,16 @@
 //! The server over HTTP.
 
+use std::net::TcpStream;
 use std::process::Command;
+use std::sync::{Mutex, mpsc};
+
+use testkit::support::http;
+use testkit::support::journal::Journal;
 
 use super::*;
 use crate::cli::support::{config_file, words};
 use crate::serve::http_client::{Response, exchange_at};
+use crate::support::tool_fixture::{card, task};
 
 const JSON: &str = "Content-Type: application/json";
 const ACCEPT: &str = "Accept: application/json, text/event-stream";
@@ -64,6 +70,19 @@ impl HttpServer {
 
     pub(super) fn request(&self, request_line: &str, headers: &[&str], body: &str) -> Response {
         exchange_at(&self.url, request_line, headers, body).unwrap()
+    }
+
+    /// Sends a request to `/remote_agent/write`, and returns the connection on which its answer will come.
+    fn begin_write(&self, request: &Value) -> TcpStream {
+        let mut stream = TcpStream::connect(self.url.trim_start_matches("http://")).unwrap();
+        let body = request.to_string();
+        let head = format!(
+            "POST /remote_agent/write HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let sent = stream.write_all(format!("{head}{body}").as_bytes());
+        sent.unwrap();
+        stream
     }
 
     /// Sends a request of 2026-07-28.
@@ -128,21 +147,61 @@ fn client_of_an_earlier_version_is_served_without_a_session() {
 fn disconnected_client_cancels_its_task() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mcp_server = HttpServer::start(&["--url", server.url()]);
-    let mut stream =
-        std::net::TcpStream::connect(mcp_server.url.trim_start_matches("http://")).unwrap();
     let mut request = send_request("begun work");
     request["follow_updates"] = true.into();
-    let body = request.to_string();
-    let head = format!(
-        "POST /remote_agent/write HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    stream
-        .write_all(format!("{head}{body}").as_bytes())
-        .unwrap();
+    let client = mcp_server.begin_write(&request);
     wait_for_state(&server, "TASK_STATE_WORKING");
-    drop(stream);
+    drop(client);
     wait_for_state(&server, "TASK_STATE_CANCELED");
+}
+
+/// Starts an agent that names the task of a message only after its client has left. Returns its URL, and what it received.
+fn start_late_agent(has_left: mpsc::Receiver<()>) -> (String, Journal<String>) {
+    let received = Journal::new();
+    let (has_left, seen) = (Mutex::new(has_left), received.clone());
+    let address = http::serve(move |request, stream| {
+        if request.method == "GET" {
+            let host = request.header("host").unwrap();
+            let card = card()
+                .to_string()
+                .replace("{{origin}}", &format!("http://{host}"));
+            return http::answer(stream, "200 OK", "application/json", &card);
+        }
+        let body = request.json();
+        seen.push(body["method"].as_str().unwrap().to_owned());
+        let answer =
+            |result| json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string();
+        if body["method"] == "message/stream" {
+            let mut events = [answer(task("working"))].into_iter();
+            return http::answer_slowly(stream, || {
+                let gate = has_left.lock().unwrap();
+                // The next event never comes.
+                gate.recv().ok()?;
+                events.next()
+            });
+        }
+        http::answer(
+            stream,
+            "200 OK",
+            "application/json",
+            &answer(task("canceled")),
+        );
+    });
+    (format!("http://{address}"), received)
+}
+
+#[test]
+fn disconnected_client_cancels_a_task_that_its_agent_names_late() {
+    let (leave, has_left) = mpsc::channel();
+    let (url, received) = start_late_agent(has_left);
+    let mcp_server = HttpServer::start(&["--url", &url]);
+    let mut request = send_request("work");
+    request["follow_updates"] = true.into();
+    let client = mcp_server.begin_write(&request);
+    received.wait("the message", |method| method == "message/stream");
+    drop(client);
+    leave.send(()).unwrap();
+    received.wait("the cancellation", |method| method == "tasks/cancel");
 }
 
 #[test]

@@ -77,8 +77,7 @@ impl RunningCall<'_> {
                 envelope = &mut future => {
                     let envelope = String::from(envelope);
                     if is_stopped {
-                        let continuation = continuation_of(&latest);
-                        return Ok(Outcome::Envelope(self.abandon(envelope, &continuation).await));
+                        self.abandon(&envelope, &latest).await;
                     }
                     return Ok(Outcome::Envelope(envelope));
                 }
@@ -115,17 +114,20 @@ impl RunningCall<'_> {
         let _ = timeout(NOTIFY_TIMEOUT, peer.notify_progress(progress)).await;
     }
 
-    /// Cancels the agent's task, or those of a group, that a cancelled `send` began: no result names it, so nothing could follow it.
-    async fn abandon(&self, envelope: String, continuation: &Value) -> String {
+    /// Cancels the agent's task, or those of a group, that a cancelled `send` began: its client does not read the result,
+    /// so nothing could follow it.
+    async fn abandon(&self, envelope: &str, latest: &watch::Receiver<String>) {
         let is_new = self.request["action"] == "send"
             && ["continuation", "task_handle", "task_id"]
                 .iter()
                 .all(|name| self.request[*name].is_null());
-        let has_ended =
-            serde_json::from_str::<Value>(&envelope).is_ok_and(|done| done["ok"] == true);
+        let continuation = match continuation_in(envelope) {
+            Value::Null => continuation_of(latest),
+            continuation => continuation,
+        };
         let can_cancel =
             continuation["task"]["can_cancel"] == true || continuation["group"].is_object();
-        if is_new && !has_ended && can_cancel {
+        if is_new && can_cancel {
             let request = json!({ "action": "cancel", "continuation": continuation });
             let options = CallOptions {
                 caller: Some(self.caller.to_string()),
@@ -135,8 +137,17 @@ impl RunningCall<'_> {
                 let _ = timeout(CANCEL_TIMEOUT, call.future).await;
             }
         }
-        envelope
     }
+}
+
+/// Returns the continuation in an envelope, or the one that its error kept; null without one.
+fn continuation_in(envelope: &str) -> Value {
+    let mut envelope: Value = serde_json::from_str(envelope).unwrap_or_default();
+    let summary = match envelope["ok"] == true {
+        true => &mut envelope["summary"],
+        false => &mut envelope["error"]["details"]["latest_event_summary"],
+    };
+    summary["continuation"].take()
 }
 
 /// Parses the latest update; null before the first one.
@@ -186,5 +197,31 @@ pub(crate) fn follow(request: &mut Map<String, Value>) {
     let is_send = request.get("action").is_some_and(|action| action == "send");
     if is_send && !request.contains_key("blocking") {
         request.entry("follow_updates").or_insert(Value::Bool(true));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn result_and_error_name_the_task_of_a_call() {
+        let continuation = json!({"task": {"task_id": "t", "can_cancel": true}});
+        let summary = json!({"continuation": continuation});
+        let error = json!({"details": {"latest_event_summary": summary}});
+        for envelope in [
+            json!({"ok": true, "summary": summary}),
+            json!({"ok": false, "error": error}),
+        ] {
+            assert_eq!(continuation_in(&envelope.to_string()), continuation);
+        }
+        for envelope in [
+            "",
+            r#"{"ok": true, "summary": {}}"#,
+            r#"{"ok": false, "error": {"details": {}}}"#,
+        ] {
+            assert_eq!(continuation_in(envelope), Value::Null, "{envelope}");
+        }
     }
 }
