@@ -3,6 +3,8 @@
 
 use std::fmt::Display;
 
+use crate::visible::visible;
+
 /// Defines an enum whose variants have the names that files, wires and messages use for them.
 ///
 /// # Examples
@@ -85,10 +87,18 @@ pub fn shortened(text: &str, max_chars: usize) -> String {
     format!("{first}{mark}")
 }
 
-/// Returns the text with a space for each control character.
+/// Returns what a reader sees of the text, on one line.
+///
+/// # Examples
+///
+/// ```
+/// use openclaw_remote_agent_base::text::one_line;
+///
+/// assert_eq!(one_line("a\u{2028}b\u{1b}[31mred\u{200b}"), "a bred");
+/// ```
 #[must_use]
 pub fn one_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
+    visible(text).replace(['\n', '\t'], " ")
 }
 
 /// Returns the beginning of the text of another program, on one line.
@@ -161,7 +171,7 @@ mod tests {
 
     #[test]
     fn excerpt_is_short_and_on_one_line() {
-        assert_eq!(excerpt(" a\r\nb "), "a  b");
+        assert_eq!(excerpt(" a\r\nb "), "a b");
         let long = "ä".repeat(MAX_EXCERPT_CHARS);
         assert_eq!(excerpt(&long), long);
         assert_eq!(excerpt(&format!("{long}b")), format!("{long}…"));

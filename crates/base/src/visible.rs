@@ -99,6 +99,24 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Returns whether a character, which is no ASCII, is hidden or ends a line.
+///
+/// # Examples
+///
+/// ```
+/// use openclaw_remote_agent_base::visible::is_unseen;
+///
+/// assert!(is_unseen('\u{2028}') && is_unseen('\u{202e}') && !is_unseen('é'));
+/// ```
+#[must_use]
+pub fn is_unseen(c: char) -> bool {
+    !c.is_ascii() && (matches!(c, '\u{2028}' | '\u{2029}') || is_hidden(c))
+}
+
+fn is_hidden(c: char) -> bool {
+    matches!(c, '\u{80}'..='\u{9f}' | '\u{fff9}'..='\u{fffb}') || is_ignorable(c)
+}
+
 /// Returns whether nothing in the text is hidden. Takes a carriage return for a line end.
 pub(crate) fn is_all_visible(text: &str) -> bool {
     let is_control = |byte: &u8| matches!(byte, 0..=8 | 0x0b | 0x0c | 0x0e..=0x1f | 0x7f);
@@ -107,8 +125,6 @@ pub(crate) fn is_all_visible(text: &str) -> bool {
     if text.as_bytes().chunks(64).any(has_control) {
         return false;
     }
-    let is_hidden =
-        |c: char| matches!(c, '\u{80}'..='\u{9f}' | '\u{fff9}'..='\u{fffb}') || is_ignorable(c);
     text.is_ascii() || !text.contains(is_hidden)
 }
 

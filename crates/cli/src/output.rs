@@ -28,6 +28,7 @@ use super::{
 };
 use base::log::{Level, Log, SPANS};
 use base::text::first_chars;
+use base::visible::is_unseen;
 
 /// The first error of standard output, which is one for the process. A closed pipe is not among them: a reader such as `head`
 /// may have seen enough.
@@ -37,7 +38,7 @@ static WRITE_ERROR: OnceLock<String> = OnceLock::new();
 ///
 /// Returns whether the text was written.
 pub(crate) fn write(text: &str) -> bool {
-    let text = without_commands(text);
+    let text = without_unseen(text);
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     if let Err(error) = &written
@@ -48,17 +49,20 @@ pub(crate) fn write(text: &str) -> bool {
     written.is_ok()
 }
 
-/// Escapes, as JSON does, the characters that a terminal obeys and that JSON may contain: the control characters after ASCII, of which
-/// U+009B begins a control sequence, and those that reorder text. Text for people has none of them.
-fn without_commands(text: &str) -> Cow<'_, str> {
-    let is_command = |c: char| matches!(c, '\u{80}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if text.is_ascii() || !text.contains(is_command) {
+/// Escapes, as JSON does, the characters that JSON may contain and that a reader does not see: those that a terminal obeys, such as
+/// U+009B, that end a line, that reorder text, and that are invisible. Text for people has none of them.
+fn without_unseen(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || !text.contains(is_unseen) {
         return text.into();
     }
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        match is_command(c) {
-            true => drop(write!(escaped, "\\u{:04x}", u32::from(c))),
+        match is_unseen(c) {
+            true => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(escaped, "\\u{unit:04x}");
+                }
+            }
             false => escaped.push(c),
         }
     }
@@ -337,10 +341,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_escaped_as_json() {
-        let text = "{\"a\":\"\u{9b}2J\u{202e}b\u{e9}\"}";
-        let shown = without_commands(text);
-        assert_eq!(shown, "{\"a\":\"\\u009b2J\\u202eb\u{e9}\"}");
+    fn what_a_reader_does_not_see_is_escaped_as_json() {
+        let text = "{\"a\":\"\u{9b}2J\u{202e}b\u{e9}\u{2028}\u{200b}\u{e0041}\"}";
+        let shown = without_unseen(text);
+        let expected = "{\"a\":\"\\u009b2J\\u202eb\u{e9}\\u2028\\u200b\\udb40\\udc41\"}";
+        assert_eq!(shown, expected);
         let read = |text: &str| serde_json::from_str::<Value>(text).ok();
         assert!(read(text).is_some() && read(&shown) == read(text));
     }
