@@ -87,6 +87,8 @@ pub struct Metadata {
     pub(crate) authorization: Found,
     pub(crate) device: Found,
     pub(crate) revocation: Found,
+    /// Whether the server names its issuer to the browser's return (RFC 9207 §3).
+    pub(crate) names_issuer: bool,
 }
 
 /// An endpoint in metadata, if they name it; or why it is not used.

@@ -200,6 +200,8 @@ fn read(client: &OAuth2, issuer: &Url, body: &[u8]) -> Result<Metadata, NetError
     struct Document {
         issuer: String,
         authorization_endpoint: Option<String>,
+        #[serde(default)]
+        authorization_response_iss_parameter_supported: bool,
         #[serde(flatten)]
         endpoints: Aliases,
         #[serde(default)]
@@ -246,6 +248,7 @@ fn read(client: &OAuth2, issuer: &Url, body: &[u8]) -> Result<Metadata, NetError
         authorization: url(document.authorization_endpoint),
         device: url(device.or(own.device_authorization_endpoint)),
         revocation: url(revocation.or(own.revocation_endpoint)),
+        names_issuer: document.authorization_response_iss_parameter_supported,
     })
 }
 

@@ -436,16 +436,8 @@ impl CodeRequest {
         if parameter("state").as_deref() != Some(self.state.expose_secret()) {
             return Err(None);
         }
-        // RFC 9207: another server may have sent the browser here.
-        let issuer = client.endpoints.issuer.as_ref();
-        if let (Some(own), Some(named)) = (issuer, parameter("iss"))
-            && own.as_str().trim_end_matches('/') != named.trim_end_matches('/')
-        {
-            let message = format!(
-                "the browser returned from another issuer, `{}`",
-                excerpt(&named)
-            );
-            return Err(Some(unavailable(client, message).into()));
+        if let Some(fault) = issuer_fault(client, url) {
+            return Err(Some(unavailable(client, fault).into()));
         }
         if let Some(code) = parameter("code").filter(|code| !code.is_empty()) {
             return Ok(code.into());
@@ -461,6 +453,28 @@ impl CodeRequest {
             None => "the browser returned without a code".to_owned(),
         };
         Err(Some(unavailable(client, reason).into()))
+    }
+}
+
+/// Returns why the browser may come from another server (RFC 9207 §2.4); `None` if nothing says so.
+fn issuer_fault(client: &OAuth2, url: &Url) -> Option<String> {
+    let bare = |issuer: &str| issuer.trim_end_matches('/').to_owned();
+    let own = bare(client.endpoints.issuer.as_ref()?.as_str());
+    let named = url.query_pairs().filter(|(key, _)| key == "iss");
+    let mut named: Vec<String> = named.map(|(_, issuer)| bare(&issuer)).collect();
+    let metadata = client.endpoints.metadata.get();
+    if named.is_empty() && metadata.is_some_and(|metadata| metadata.names_issuer) {
+        let text = "the browser returned without `iss`, which the metadata announce";
+        return Some(text.to_owned());
+    }
+    // One of several may be the right one (RFC 6749 §3.1 forbids them).
+    let (is_repeated, other) = (named.len() > 1, named.iter().position(|name| *name != own));
+    match other {
+        Some(at) => Some(format!(
+            "the browser returned from another issuer, `{}`",
+            excerpt(&named.swap_remove(at))
+        )),
+        None => is_repeated.then(|| "the browser returned with `iss` several times".to_owned()),
     }
 }
 

@@ -3,9 +3,10 @@ use serde_json::json;
 use testkit::folder::Folder;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OnceCell;
 
 use super::*;
-use crate::credential::Endpoints;
+use crate::credential::{Endpoints, Metadata};
 use crate::testing::{Next, Scripted};
 
 fn client(folder: &Folder, flow: SignInFlow) -> OAuth2 {
@@ -306,6 +307,22 @@ async fn server_that_declines_or_is_another_issuer_is_reported() {
             &[("code", "c"), ("iss", "https://evil.example")],
             "another issuer, `https://evil.example`",
         ),
+        (
+            &[
+                ("code", "c"),
+                ("iss", "https://as.example"),
+                ("iss", "https://evil.example"),
+            ],
+            "another issuer, `https://evil.example`",
+        ),
+        (
+            &[
+                ("code", "c"),
+                ("iss", "https://as.example"),
+                ("iss", "https://as.example"),
+            ],
+            "`iss` several times",
+        ),
         (&[("code", "")], "without a code"),
     ] {
         let browser = async |request: Url| {
@@ -317,6 +334,36 @@ async fn server_that_declines_or_is_another_issuer_is_reported() {
         let (signed_in, bodies) = by_browser_with([], browser, nothing_pasted()).await;
         let error = signed_in.err().unwrap();
         assert!(error.contains(expected) && bodies.is_empty(), "{error}");
+    }
+}
+
+#[test]
+fn missing_issuer_is_refused_if_the_metadata_announce_it() {
+    for (names_issuer, query, expected) in [
+        (true, "?code=c", Some("without `iss`")),
+        (true, "?code=c&iss=https://as.example/", None),
+        (false, "?code=c", None),
+    ] {
+        let endpoints = Endpoints {
+            issuer: Some("https://as.example".parse().unwrap()),
+            metadata: OnceCell::new_with(Some(Metadata {
+                token: Ok(None),
+                authorization: Ok(None),
+                device: Ok(None),
+                revocation: Ok(None),
+                names_issuer,
+            })),
+            ..Endpoints::default()
+        };
+        let client = OAuth2::at(endpoints, "desk".into(), Grant::ClientCredentials);
+        let url = format!("http://127.0.0.1/{query}").parse().unwrap();
+        let fault = issuer_fault(&client, &url);
+        assert_eq!(fault.is_some(), expected.is_some(), "{fault:?}");
+        assert!(
+            fault
+                .unwrap_or_default()
+                .contains(expected.unwrap_or_default())
+        );
     }
 }
 
