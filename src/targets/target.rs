@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use a2a::{Transport, Version};
 use base::files::read_bounded;
-use base::json::{self, Limits};
+use base::json;
 use egress::address::is_this_machine;
 use http::{HeaderName, HeaderValue};
-use peer::{CardKeys, CardLocation, Extension, MAX_CARD_BYTES, PeerConfig};
+use peer::{CARD_LIMITS, CardKeys, CardLocation, Extension, MAX_CARD_BYTES, PeerConfig};
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use url::Url;
@@ -270,8 +270,8 @@ pub(super) fn given_card(target: &TargetConfig) -> Result<Option<Arc<Value>>, St
     };
     let text = read_bounded(Path::new(file), MAX_CARD_BYTES as u64)
         .map_err(|e| format!("the file `{file}` cannot be read: {e}"))?;
-    let card = json::from_str(text.trim_start_matches('\u{feff}'), Limits::NONE)
-        .map_err(|e| format!("the file `{file}` is not JSON: {e}"))?;
+    let card = json::from_str(text.trim_start_matches('\u{feff}'), CARD_LIMITS)
+        .map_err(|e| format!("the file `{file}` cannot be read as JSON: {e}"))?;
     Ok(Some(Arc::new(card)))
 }
 

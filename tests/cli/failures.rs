@@ -107,7 +107,14 @@ async fn usage_error_names_its_cause() {
     ] {
         fs::write(directory.join(name), text).unwrap();
     }
+    // Half a megabyte whose values would take a hundred times as much memory.
+    let dense = format!(r#"{{"x":[{}0]}}"#, r#"{"a":0},"#.repeat(60_000));
+    fs::write(directory.join("dense.json"), dense).unwrap();
+    let card = json!({"targets": [{"alias": "desk", "baseUrl": "https://a.example", "card": directory.join("dense.json")}]});
+    fs::write(directory.join("dense_card.json"), card.to_string()).unwrap();
     for (line, reported) in [
+        ("add dense.json", "more values than fit"),
+        ("targets --config dense_card.json", "more values than fit"),
         (
             "send --config misplaced.json hi",
             "`/targets/0/baseUrl`: a reference is allowed only for a secret",

@@ -11,6 +11,7 @@ use url::{Host, Url};
 
 use a2a::http::{CARD_PATH, OLD_CARD_PATH};
 use a2a::{Card, Transport, Version};
+use base::json::{self, Limits};
 use base::jws::KeySet;
 use egress::credential::{Credential, Trust};
 
@@ -34,6 +35,12 @@ fn as_text<S: serde::Serializer>(
 
 /// The maximum size of an agent card, wherever it is read.
 pub const MAX_CARD_BYTES: usize = 4 << 20;
+
+/// The limits of the JSON of a card, wherever it comes from.
+pub const CARD_LIMITS: Limits = Limits {
+    memory: MAX_CARD_BYTES * json::MAX_MEMORY_RATIO,
+    ..Limits::NONE
+};
 
 /// The location of an agent card.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -39,7 +39,7 @@ use base::redact::Secrets;
 
 pub use base::text::excerpt;
 pub use config::{
-    CardKeys, CardLocation, Extension, MAX_CARD_BYTES, NegotiatedProtocol, PeerConfig,
+    CARD_LIMITS, CardKeys, CardLocation, Extension, MAX_CARD_BYTES, NegotiatedProtocol, PeerConfig,
 };
 pub use error::{Delivered, PeerError, PeerErrorKind, Transports};
 pub use keep_alive::is_keep_alive;

@@ -11,10 +11,10 @@ use a2a::Card;
 use a2a::http::{CARD_PATH, OLD_CARD_PATH};
 use base::config::normal_url;
 use base::files::read_bounded;
-use base::json::{self, Limits};
+use base::json;
 use egress::HttpClient;
 use egress::address::special_host;
-use peer::{CardLocation, Discovered, MAX_CARD_BYTES, PeerConfig, PeerErrorKind};
+use peer::{CARD_LIMITS, CardLocation, Discovered, MAX_CARD_BYTES, PeerConfig, PeerErrorKind};
 
 use super::{Entry, FoundAgent, FoundAgents, Scope, line, origin, shown};
 use crate::discover;
@@ -225,8 +225,8 @@ pub(super) async fn in_file(
     let text = read_bounded(file, MAX_CARD_BYTES as u64)
         .map_err(|error| format!("cannot read `{name}`: {error}"))?;
     let text = text.trim_start_matches('\u{feff}');
-    let card: Value = json::from_str(text, Limits::NONE)
-        .map_err(|error| format!("`{name}` is not JSON: {error}"))?;
+    let card: Value = json::from_str(text, CARD_LIMITS)
+        .map_err(|error| format!("`{name}` cannot be read as JSON: {error}"))?;
     if let (Some(url), Value::Object(_)) = (card["target_url"].as_str(), &card["peer_card"]) {
         let given = normal_url(url).map_err(|fault| format!("`{name}`: `target_url` {fault}"))?;
         return Ok(at_address(net, given, &card["target_name"], allow_private).await);
