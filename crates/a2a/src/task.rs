@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::artifact::{self, Artifact};
 use super::json::{self, ShapeError};
-use super::text::{joined, spell, texts};
+use super::text::{joined, spell, text_part, texts};
 
 /// The state of a task (A2A 0.3 §6.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,7 +137,7 @@ pub struct Part(Value);
 impl Part {
     /// Creates a text part.
     pub fn text(text: String) -> Self {
-        Self(json!({ "kind": "text", "text": text }))
+        Self(text_part(text))
     }
 
     /// Creates a file part, with the URL `uri` or the content `bytes` in base64.

@@ -7,6 +7,7 @@ use a2a::v1_0::{Message, Role};
 use a2a::{A2aError, ErrorReason};
 use base::json;
 use base::json::encoded_bytes;
+use base::text::essence;
 use serde_json::{Value, json};
 
 use super::core::{Core, to_a2a_error};
@@ -321,7 +322,7 @@ fn skill_modes(agent: &Agent) -> Vec<&str> {
 fn accepts(accepted: &[String], mode: &str) -> bool {
     let (family, _) = split(mode);
     accepted.iter().any(|accepted_mode| {
-        let accepted_mode = accepted_mode.split(';').next().unwrap_or_default().trim();
+        let accepted_mode = essence(accepted_mode);
         let (kind, subtype) = split(accepted_mode);
         let any = matches!(kind, "*" | "");
         let same = kind.eq_ignore_ascii_case(family)
