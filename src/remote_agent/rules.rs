@@ -223,14 +223,14 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
     }
     if request
         .get("metadata")
-        .is_some_and(|metadata| metadata.get(delegation::METADATA_KEY).is_some())
+        .is_some_and(|metadata| metadata.get(delegation::DELEGATION_KEY).is_some())
     {
         let message = "is set by the host, which tracks delegations, and cannot be set by a request; leave it out";
         out.push(violation(
-            &format!("/metadata/{}", escape(delegation::METADATA_KEY)),
+            &format!("/metadata/{}", escape(delegation::DELEGATION_KEY)),
             "#/runtime/not",
             "not",
-            json!({ "property": delegation::METADATA_KEY }),
+            json!({ "property": delegation::DELEGATION_KEY }),
             message,
         ));
     }

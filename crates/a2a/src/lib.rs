@@ -61,6 +61,8 @@ pub use operation::{Operation, Resource, path_segment};
 pub use protocol::{Dialect, NoVersion, Transport, V03Dialect, Version};
 pub use request::{SendParams, SendRequest};
 pub use security::{OAuthFlow, Scheme, Security, SecurityScheme};
-pub use task::{MESSAGES_KEY, Message, Part, Task, TaskState};
+pub use task::{
+    DELEGATION_KEY, MAX_CHAIN_BYTES, MESSAGES_KEY, Message, Part, Task, TaskState, is_chain_id,
+};
 pub use text::{text_at, text_part, texts_mut};
 pub use usage::{MAX_COUNT, Tokens, USAGE_KEY, Usage};

@@ -1,6 +1,6 @@
 //! The depth of delegation: how many agents passed the work on before it reaches a peer.
 //!
-//! Every message carries `{"hop", "chain"}` in its metadata under [`METADATA_KEY`]. `hop` counts the delegations up to
+//! Every message carries `{"hop", "chain"}` in its metadata under [`DELEGATION_KEY`]. `hop` counts the delegations up to
 //! and including this message, so it is 1 for a sender with work of its own. `chain` identifies the chain. An agent
 //! that receives the message and delegates further sends `hop` + 1 under the same `chain`.
 //!
@@ -21,14 +21,11 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use a2a::is_chain_id;
 use base::files::{self, FileVersion, LockedFile};
 use base::log::{Level, Log};
 
-/// The metadata key of a delegation.
-pub const METADATA_KEY: &str = "openclaw-remote-agent/delegation";
-
-/// The maximum length of a chain id that is passed on, in bytes. A longer id is ignored.
-const MAX_CHAIN_BYTES: usize = 128;
+pub use a2a::DELEGATION_KEY;
 
 /// The maximum number of sessions in the file. The oldest record is removed first.
 pub const MAX_SESSIONS: usize = 1000;
@@ -62,7 +59,7 @@ impl Delegation {
     pub fn read(value: &Value) -> Option<Self> {
         let hop = base::json::whole_number(value.get("hop")?)?;
         let chain = value.get("chain").and_then(Value::as_str);
-        let chain = chain.filter(|name| is_name(name)).map(str::to_owned);
+        let chain = chain.filter(|id| is_chain_id(id)).map(str::to_owned);
         Some(Self { hop, chain })
     }
 
@@ -83,10 +80,6 @@ impl Delegation {
             None => json!({ "hop": self.hop }),
         }
     }
-}
-
-fn is_name(name: &str) -> bool {
-    (1..=MAX_CHAIN_BYTES).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// The delegation file at one path.
