@@ -1,6 +1,6 @@
 // The commands of `openclaw remote-agent` that call agents.
 import { existsSync } from "node:fs";
-import { readFile, writeFile } from "node:fs/promises";
+import { readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import process from "node:process";
 
 import { AnswerWriter } from "./answer-writer.js";
@@ -238,7 +238,28 @@ async function call(context, request) {
  */
 export const isTypedByPerson = ({ stdin, stdout, env } = process) => stdin.isTTY && stdout.isTTY && env.OPENCLAW_SHELL !== "exec" && env.REMOTE_AGENT_DELEGATION === undefined;
 
-const save = (file, continuation) => writeFile(file, `${JSON.stringify(continuation)}\n`, { mode: 0o600 });
+/**
+ * Writes a continuation to a file that only this user can read: its holder can send messages in the conversation. Replaces an
+ * existing file atomically, and leaves one with the same content.
+ * @param {string} file
+ * @param {unknown} continuation
+ */
+export async function save(file, continuation) {
+  const text = `${JSON.stringify(continuation)}\n`;
+  const path = await realpath(file).catch(() => file);
+  const before = await stat(path).catch(() => undefined);
+  // A rename would put a file in the place of a pipe or a device.
+  if (before && !before.isFile()) return await writeFile(path, text);
+  if (before?.size === Buffer.byteLength(text) && (await readFile(path, "utf8")) === text) return;
+  const written = `${path}.${process.pid}.new`;
+  try {
+    await writeFile(written, text, { mode: 0o600, flag: "wx" });
+    await rename(written, path);
+  } catch (error) {
+    await rm(written, { force: true });
+    throw error;
+  }
+}
 
 /** Writes a continuation to a file. Returns false and says so if that fails: the call is over, and its output has to follow. */
 async function saved(file, continuation) {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { isTypedByPerson, targetFields } from "../call-commands.js";
+import { isTypedByPerson, save, targetFields } from "../call-commands.js";
 import { registerCommands } from "../commands.js";
 
 test("a command that an agent runs in a terminal is not typed by a person", () => {
@@ -15,6 +15,30 @@ test("a command that an agent runs in a terminal is not typed by a person", () =
     [{ OPENCLAW_SHELL: "exec" }, terminal, false],
     [{ REMOTE_AGENT_DELEGATION: "{}" }, terminal, false],
   ]) assert.equal(isTypedByPerson(/** @type {any} */ ({ stdin, stdout: terminal, env })) === true, expected, JSON.stringify(env));
+});
+
+test("a saved continuation replaces the file, unless it has the same content", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "save-"));
+  const file = join(folder, "task.json");
+  const inode = () => statSync(file, { bigint: true }).ino;
+  writeFileSync(file, "an older and longer continuation\n");
+  const old = inode();
+  await save(file, { task: 1 });
+  const replaced = inode();
+  assert.notEqual(replaced, old);
+  await save(file, { task: 1 });
+  assert.equal(inode(), replaced);
+  assert.equal(readFileSync(file, "utf8"), '{"task":1}\n');
+  if (process.platform !== "win32") assert.equal(statSync(file).mode & 0o777, 0o600);
+  assert.deepEqual(readdirSync(folder), ["task.json"]);
+});
+
+test("a continuation that cannot be saved leaves no other file", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "save-"));
+  mkdirSync(join(folder, "task"));
+  await assert.rejects(save(join(folder, "task"), {}), { code: "EISDIR" });
+  await assert.rejects(save(join(folder, "missing", "task.json"), {}), { code: "ENOENT" });
+  assert.deepEqual(readdirSync(folder), ["task"]);
 });
 
 /** Runs a command of `openclaw remote-agent`. Returns its exit code and what it printed. */

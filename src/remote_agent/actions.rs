@@ -359,7 +359,7 @@ fn parameters(request: &Request) -> Vec<(String, String)> {
 fn task_id(call: &Call<'_>) -> Result<String, ToolError> {
     call.task_id.clone().ok_or_else(|| {
         let message = "the request names no task";
-        let problem = violation("", "#/runtime/anyOf", "anyOf", json!({}), message);
+        let problem = violation("", "anyOf", json!({}), message);
         ToolError::invalid(vec![problem], 0)
     })
 }

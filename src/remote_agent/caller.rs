@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::budget::Work;
 use base::json;
-use gateway_bridge::delegation::{Delegation, METADATA_KEY};
+use gateway_bridge::delegation::{DELEGATION_KEY, Delegation};
 use peer::HostSession;
 use serde_json::{Map, Value};
 
@@ -187,7 +187,7 @@ pub(super) async fn add_delegation(
     let is_received = incoming.as_ref().is_some_and(|known| known.chain.is_some());
     let next = Delegation::next(incoming, || tool.env.uuid());
     let metadata = request.metadata.get_or_insert_default();
-    metadata.insert(METADATA_KEY.to_owned(), next.json());
+    metadata.insert(DELEGATION_KEY.to_owned(), next.json());
     Ok(Position {
         hop: next.hop,
         chain: next.chain,

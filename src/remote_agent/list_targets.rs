@@ -406,19 +406,13 @@ impl ListedTarget {
                     .map(|(k, v)| (k.clone(), v.clone())),
             );
         }
-        let transports: Vec<_> = target
-            .peer_config
-            .preferred
-            .iter()
-            .map(|t| t.as_str())
-            .collect();
         object([
             (
                 "target",
                 object([
                     ("baseUrl", json!(target.url)),
                     ("cardPath", json!(target.card_path)),
-                    ("preferredTransports", json!(transports)),
+                    ("preferredTransports", json!(target.transport_names())),
                     ("alias", json!(target.alias)),
                     ("displayName", json!(self.view.name)),
                     ("description", json!(self.description(target))),

@@ -59,7 +59,7 @@ use base::budget::Budgets;
 use base::environment::Environment;
 use base::json;
 use base::log::{Level, Log};
-use base::validation::{self, violation};
+use base::validation::{self, schema_violation, violation};
 use egress::HttpClient;
 use egress::auth::end_refreshes;
 use futures_util::future::join_all;
@@ -271,7 +271,7 @@ impl RemoteAgent {
             Err(e) => {
                 let message = format!("the request is not JSON: {e}");
                 let violation =
-                    violation("", "#/type", "type", json!({ "type": "object" }), &message);
+                    schema_violation("", "#/type", "type", json!({ "type": "object" }), &message);
                 call_audit.finish(Err(Reason::InvalidRequest));
                 return envelope::failure("unknown", ToolError::invalid(vec![violation], 0));
             }
@@ -493,7 +493,8 @@ impl RemoteAgent {
         let value = Value::Object(self.check_request(value)?);
         serde_json::from_value(value).map_err(|e| {
             let message = format!("the request cannot be read: {e}");
-            let violation = violation("", "#/type", "type", json!({ "type": "object" }), &message);
+            let violation =
+                schema_violation("", "#/type", "type", json!({ "type": "object" }), &message);
             ToolError::invalid(vec![violation], 0)
         })
     }
@@ -552,7 +553,7 @@ fn notification(
         let message = "this host cannot wake a session now: it is not OpenClaw's gateway, or it follows notify.maxTasks tasks already; \
             leave notify out and call watch";
         let params = json!({ "property": "notify" });
-        let violation = violation("/notify", "#/runtime/not", "not", params, message);
+        let violation = violation("/notify", "not", params, message);
         return Err(ToolError::invalid(vec![violation], 0));
     }
     if request.blocking.is_none() {

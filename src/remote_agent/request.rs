@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::handles::Handle;
-use crate::targets::{Catalog, Target};
+use crate::targets::{Catalog, Target, transports};
 
 named! {
     /// The action of a request.
@@ -298,10 +298,7 @@ pub(super) struct ReceivedTarget {
 impl ReceivedTarget {
     /// Parses the transports and skips unknown ones.
     pub(super) fn transports(&self) -> Vec<Transport> {
-        self.preferred_transports
-            .iter()
-            .filter_map(|name| name.parse().ok())
-            .collect()
+        transports(&self.preferred_transports)
     }
 }
 

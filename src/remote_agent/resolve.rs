@@ -320,16 +320,10 @@ impl ToolError {
 
 /// Returns a target for `details`.
 fn target_json(target: &Target) -> Value {
-    let transports: Vec<_> = target
-        .peer_config
-        .preferred
-        .iter()
-        .map(|t| t.as_str())
-        .collect();
     json!({
         "baseUrl": target.url,
         "cardPath": target.card_path,
-        "preferredTransports": transports,
+        "preferredTransports": target.transport_names(),
         "alias": target.alias,
     })
 }

@@ -3,7 +3,7 @@
 
 pub(super) mod group;
 
-use base::validation::{escape, violation};
+use base::validation::{escape, schema_violation, violation};
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use gateway_bridge::delegation;
@@ -113,7 +113,7 @@ pub(super) fn violations(
 pub(super) fn invalid_url(place: &str, reason: &str) -> Value {
     let message = format!("the URL {reason}");
     let params = json!({ "format": "uri" });
-    violation(place, "#/runtime/format", "format", params, &message)
+    violation(place, "format", params, &message)
 }
 
 fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>) {
@@ -126,7 +126,6 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
         let message = "no targets are configured, so there is no alias to use";
         out.push(violation(
             &format!("/{name}"),
-            "#/runtime/enum",
             "enum",
             json!({ "allowedValues": [] }),
             message,
@@ -140,13 +139,7 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
         Err(TargetError::NotConfigured) => {
             let params = json!({ "allowTargetUrlOverride": false, "configuredTargetAliases": catalog.aliases() });
             let message = "no target is configured at this URL, and policy does not allow others; use target_alias";
-            out.push(violation(
-                "/target_url",
-                "#/runtime/anyOf",
-                "anyOf",
-                params,
-                message,
-            ));
+            out.push(violation("/target_url", "anyOf", params, message));
         }
         Err(
             TargetError::Ambiguous(_)
@@ -165,7 +158,6 @@ fn routing(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) {
             let message = format!("does not go with continuation in {action}; leave it out");
             out.push(violation(
                 &format!("/{name}"),
-                "#/runtime/not",
                 "not",
                 json!({ "property": name, "action": action }),
                 &message,
@@ -181,7 +173,6 @@ fn restricted(request: &Map<String, Value>, action: &str, continued: bool, out: 
         let message = format!("{action} does not take {name}");
         out.push(violation(
             "",
-            "#/runtime/not",
             "not",
             json!({ "property": name, "action": action }),
             &message,
@@ -215,7 +206,6 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
         let message = "send requires parts: the content of the message";
         out.push(violation(
             "",
-            "#/runtime/required",
             "required",
             json!({ "missingProperty": "parts" }),
             message,
@@ -223,27 +213,20 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
     }
     if request
         .get("metadata")
-        .is_some_and(|metadata| metadata.get(delegation::METADATA_KEY).is_some())
+        .is_some_and(|metadata| metadata.get(delegation::DELEGATION_KEY).is_some())
     {
         let message = "is set by the host, which tracks delegations, and cannot be set by a request; leave it out";
         out.push(violation(
-            &format!("/metadata/{}", escape(delegation::METADATA_KEY)),
-            "#/runtime/not",
+            &format!("/metadata/{}", escape(delegation::DELEGATION_KEY)),
             "not",
-            json!({ "property": delegation::METADATA_KEY }),
+            json!({ "property": delegation::DELEGATION_KEY }),
             message,
         ));
     }
     if request.get("follow_updates") == Some(&Value::Bool(true)) && request.contains_key("blocking")
     {
         let message = "blocking does not go with follow_updates=true; leave it out";
-        out.push(violation(
-            "/blocking",
-            "#/runtime/not",
-            "not",
-            json!({}),
-            message,
-        ));
+        out.push(violation("/blocking", "not", json!({}), message));
     }
     let parts = request
         .get("parts")
@@ -254,19 +237,12 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
         let bytes = part.get("bytes").and_then(Value::as_str);
         if bytes.is_some() && part.get("uri").is_some() {
             let message = "a file is named by uri or carried in bytes, not both";
-            out.push(violation(
-                &format!("/parts/{i}"),
-                "#/runtime/not",
-                "not",
-                json!({}),
-                message,
-            ));
+            out.push(violation(&format!("/parts/{i}"), "not", json!({}), message));
         } else if bytes.is_some_and(|bytes| !is_base64(bytes)) {
             let message = "must be base64";
             let params = json!({ "format": "byte" });
             out.push(violation(
                 &format!("/parts/{i}/bytes"),
-                "#/runtime/format",
                 "format",
                 params,
                 message,
@@ -287,7 +263,6 @@ fn callback(request: &Map<String, Value>, callbacks: &Callbacks, out: &mut Vec<V
     let message = format!("the callback address {reason}");
     out.push(violation(
         "/push_notification_config/url",
-        "#/runtime/format",
         "format",
         json!({ "format": "uri" }),
         &message,
@@ -300,24 +275,12 @@ fn page(request: &Map<String, Value>, out: &mut Vec<Value>) {
     if has("offset") && !has("artifact_id") {
         let message = "offset requires artifact_id: the artifact whose text it counts in";
         let params = json!({ "missingProperty": "artifact_id" });
-        out.push(violation(
-            "",
-            "#/runtime/required",
-            "required",
-            params,
-            message,
-        ));
+        out.push(violation("", "required", params, message));
     }
     if has("artifact_id") && has("history_length") {
         let message = "history_length does not go with artifact_id; leave it out";
         let params = json!({});
-        out.push(violation(
-            "/history_length",
-            "#/runtime/not",
-            "not",
-            params,
-            message,
-        ));
+        out.push(violation("/history_length", "not", params, message));
     }
 }
 
@@ -337,7 +300,7 @@ fn continuation(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>
         return group::continuation_violations(request, action, out);
     }
     if !has("target") {
-        out.push(violation(
+        out.push(schema_violation(
             "/continuation",
             "#/properties/continuation/required",
             "required",
@@ -348,26 +311,14 @@ fn continuation(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>
     match action {
         "send" if !has("task") && !has("conversation") => {
             let message = "send continues a task or a conversation; this continuation has neither";
-            out.push(violation(
-                "/continuation",
-                "#/runtime/anyOf",
-                "anyOf",
-                json!({}),
-                message,
-            ));
+            out.push(violation("/continuation", "anyOf", json!({}), message));
         }
         "watch" | "status" | "cancel" if !has("task") => {
             let message = format!(
                 "{action} requires a continuation with a task; a conversation alone is for send"
             );
             let params = json!({ "missingProperty": "task" });
-            out.push(violation(
-                "/continuation",
-                "#/runtime/required",
-                "required",
-                params,
-                &message,
-            ));
+            out.push(violation("/continuation", "required", params, &message));
         }
         _ => {}
     }
@@ -389,13 +340,7 @@ fn route(request: &Map<String, Value>, action: &str, catalog: &Catalog, out: &mu
                 "{action} requires task_handle, a continuation with a task, or task_id with target_alias, target_url or a configured default target"
             )
         };
-        out.push(violation(
-            "",
-            "#/runtime/anyOf",
-            "anyOf",
-            json!({}),
-            &message,
-        ));
+        out.push(violation("", "anyOf", json!({}), &message));
     }
 }
 
@@ -415,7 +360,7 @@ fn headers(request: &Map<String, Value>, out: &mut Vec<Value>) {
         if let Some(reason) = reason {
             let place = format!("/service_parameters/{}", escape(name));
             let params = json!({ "property": name });
-            out.push(violation(&place, "#/runtime/not", "not", params, reason));
+            out.push(violation(&place, "not", params, reason));
         }
     }
 }
@@ -470,13 +415,7 @@ fn not_carried(request: &Request) -> Vec<Value> {
         .map(|(_, name, instead)| {
             let message = format!("an agent of the local gateway does not take {name}; {instead}");
             let params = json!({ "property": name });
-            violation(
-                &format!("/{name}"),
-                "#/runtime/not",
-                "not",
-                params,
-                &message,
-            )
+            violation(&format!("/{name}"), "not", params, &message)
         })
         .collect()
 }
@@ -495,7 +434,7 @@ fn own_headers(request: &Request, target: &Target) -> Vec<Value> {
             let place = format!("/service_parameters/{}", escape(name));
             let message = "cannot be set by a request: the target's credential uses it";
             let params = json!({ "property": name });
-            violation(&place, "#/runtime/not", "not", params, message)
+            violation(&place, "not", params, message)
         })
         .collect()
 }

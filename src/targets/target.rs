@@ -66,6 +66,12 @@ pub struct Target {
 }
 
 impl Target {
+    /// Returns the names of its preferred transports.
+    pub fn transport_names(&self) -> Vec<&'static str> {
+        let preferred = self.peer_config.preferred.iter();
+        preferred.map(|transport| transport.as_str()).collect()
+    }
+
     /// Builds a target that the configuration does not name.
     pub(super) fn unnamed(
         url: String,
@@ -336,7 +342,7 @@ fn headers(
 }
 
 /// Parses transport names and skips unknown ones.
-pub(super) fn transports(names: &[String]) -> Vec<Transport> {
+pub fn transports(names: &[String]) -> Vec<Transport> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 

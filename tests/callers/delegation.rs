@@ -1,7 +1,7 @@
 //! Chains of delegations.
 
 use base::log::Silent;
-use gateway_bridge::delegation::{Delegation, DelegationFile, METADATA_KEY};
+use gateway_bridge::delegation::{DELEGATION_KEY, Delegation, DelegationFile};
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 
@@ -24,7 +24,7 @@ fn caller_at_hop(hop: u64) -> Value {
 /// Returns the delegations in the newest message.
 fn delegation(peers: &Peers) -> Value {
     let newest = received_calls(peers).pop().unwrap();
-    newest.body.unwrap()["params"]["metadata"][METADATA_KEY].clone()
+    newest.body.unwrap()["params"]["metadata"][DELEGATION_KEY].clone()
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn request_metadata_is_sent_beside_the_chain() {
     let sent = received_calls(&peers).pop().unwrap().body.unwrap();
     let metadata = &sent["params"]["metadata"];
     assert_eq!(metadata["ticket"], 7);
-    assert_eq!(metadata[METADATA_KEY]["hop"], 1);
+    assert_eq!(metadata[DELEGATION_KEY]["hop"], 1);
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn request_cannot_set_the_chain() {
     let peers = start_desk().await;
     for delegation in [json!({"hop": 0, "chain": "mine"}), json!(null)] {
         let mut request = send_request();
-        request["metadata"] = json!({ METADATA_KEY: delegation });
+        request["metadata"] = json!({ DELEGATION_KEY: delegation });
         let envelope = call(&fixture(&peers, 4), &caller_at_hop(1), &request).await;
         assert_eq!(envelope["error"]["code"], "VALIDATION_ERROR", "{envelope}");
         let place = &envelope["error"]["details"]["errors"][0]["instancePath"];

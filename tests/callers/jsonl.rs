@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use gateway_bridge::delegation::METADATA_KEY;
+use gateway_bridge::delegation::DELEGATION_KEY;
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 
@@ -65,7 +65,7 @@ async fn script_sets_the_delegation_depth() {
     assert_eq!(sent.len(), 1);
     let body = sent[0].body.as_ref().unwrap();
     assert_eq!(
-        body["params"]["metadata"][METADATA_KEY],
+        body["params"]["metadata"][DELEGATION_KEY],
         json!({"hop": 2, "chain": "row-1"})
     );
 }

@@ -12,7 +12,7 @@ pub(crate) use crate::support::process;
 mod rust_abi;
 
 use base::log::Silent;
-use gateway_bridge::delegation::{Delegation, DelegationFile, METADATA_KEY};
+use gateway_bridge::delegation::{DELEGATION_KEY, Delegation, DelegationFile};
 use openclaw_remote_agent_interface::{RNone, RSome, load};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -76,7 +76,7 @@ async fn both_interfaces_accept_delegations() {
         let calls = peers.log(name).into_iter();
         let bodies = calls.filter_map(|request| request.body);
         bodies
-            .map(|body| body["params"]["metadata"][METADATA_KEY].clone())
+            .map(|body| body["params"]["metadata"][DELEGATION_KEY].clone())
             .collect()
     };
     let refused = "delegation_too_deep";

@@ -46,7 +46,6 @@ pub use self::background::Closed;
 pub use self::status::{
     CLIENT_REMOVED, INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED,
 };
-pub use self::task_runner::DELEGATION;
 pub use self::view::{FinishedTask, TaskPage};
 pub use crate::settings::{ServiceLimits, Settings, WhileWorking};
 

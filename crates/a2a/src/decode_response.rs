@@ -11,10 +11,11 @@ mod part;
 
 use std::borrow::Cow;
 
-use part::{read, text_part};
+pub use part::data_url;
+use part::read;
 use serde_json::{Map, Value, json};
 
-use crate::text::spell;
+use crate::text::{spell, text_part};
 use crate::{Dialect, Event, Reply, ShapeError, Task, TaskState, V03Dialect};
 
 impl Dialect {

@@ -53,6 +53,7 @@ pub use card::{
     Capabilities, Card, CardExtension, CardView, Interface, Skill, fields as card_fields,
 };
 pub use card_signature::{CanonicalCard, canonical_cards};
+pub use decode_response::data_url;
 pub use error::{A2aError, ErrorReason};
 pub use event::{ArtifactUpdate, Event, Reply, StatusUpdate};
 pub use json::ShapeError;
@@ -60,6 +61,8 @@ pub use operation::{Operation, Resource, path_segment};
 pub use protocol::{Dialect, NoVersion, Transport, V03Dialect, Version};
 pub use request::{SendParams, SendRequest};
 pub use security::{OAuthFlow, Scheme, Security, SecurityScheme};
-pub use task::{MESSAGES_KEY, Message, Part, Task, TaskState};
-pub use text::{text_at, texts_mut};
+pub use task::{
+    DELEGATION_KEY, MAX_CHAIN_BYTES, MESSAGES_KEY, Message, Part, Task, TaskState, is_chain_id,
+};
+pub use text::{text_at, text_part, texts_mut};
 pub use usage::{MAX_COUNT, Tokens, USAGE_KEY, Usage};

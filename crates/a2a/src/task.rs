@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::artifact::{self, Artifact};
 use super::json::{self, ShapeError};
-use super::text::{joined, spell, texts};
+use super::text::{joined, spell, text_part, texts};
 
 /// The state of a task (A2A 0.3 §6.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,6 +117,17 @@ impl TaskState {
 /// working: an object with the state of each message id, `queued`, `started` or `dropped`.
 pub const MESSAGES_KEY: &str = "openclaw-remote-agent/messages";
 
+/// The metadata key of a message for its position in a chain of delegations: `{"hop", "chain"}`.
+pub const DELEGATION_KEY: &str = "openclaw-remote-agent/delegation";
+
+/// The maximum length of the id of a chain of delegations, in bytes.
+pub const MAX_CHAIN_BYTES: usize = 128;
+
+/// Returns whether a text is the id of a chain of delegations. Others are not passed on.
+pub fn is_chain_id(text: &str) -> bool {
+    (1..=MAX_CHAIN_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// The maximum length of a state that the protocol does not have, in characters. Peers choose it.
 const MAX_UNKNOWN_STATE_CHARS: usize = 64;
 
@@ -137,7 +148,7 @@ pub struct Part(Value);
 impl Part {
     /// Creates a text part.
     pub fn text(text: String) -> Self {
-        Self(json!({ "kind": "text", "text": text }))
+        Self(text_part(text))
     }
 
     /// Creates a file part, with the URL `uri` or the content `bytes` in base64.

@@ -2,9 +2,14 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::json;
+
+/// Returns a text as a part.
+pub fn text_part(text: impl Into<String>) -> Value {
+    json!({ "kind": "text", "text": text.into() })
+}
 
 /// Returns the text parts among `parts`.
 pub(super) fn texts(parts: &[Value]) -> impl Iterator<Item = &str> {

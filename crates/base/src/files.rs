@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Deserialize;
 
@@ -228,6 +228,31 @@ pub fn lock_beside(path: &Path, timeout: Duration) -> io::Result<Option<LockedFi
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
+    }
+}
+
+/// A version of a file. Two versions may have the same time and length, but on Unix a replaced file has another inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileVersion {
+    /// The modification time, if the file system has one.
+    pub modified: Option<SystemTime>,
+    bytes: u64,
+    inode: u64,
+}
+
+impl FileVersion {
+    /// Returns the version of the file at `path`; `None` without a file.
+    pub fn at(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Some(Self {
+            modified: metadata.modified().ok(),
+            bytes: metadata.len(),
+            inode,
+        })
     }
 }
 

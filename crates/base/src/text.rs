@@ -132,6 +132,12 @@ pub fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str, several: 
     format!("{count} {noun}")
 }
 
+/// Returns a media type without its parameters.
+#[must_use]
+pub fn essence(media_type: &str) -> &str {
+    media_type.split(';').next().unwrap_or_default().trim()
+}
+
 /// Returns the type and the subtype of a media type, such as `text/plain` of `text/plain; charset=utf-8` (RFC 6838 §4.2);
 /// `None` for a text of another form, which may be prose.
 ///
@@ -155,7 +161,7 @@ pub fn media_type(text: &str) -> Option<&str> {
         "text",
         "video",
     ];
-    let essence = text.split(';').next().unwrap_or_default().trim();
+    let essence = essence(text);
     let (kind, subtype) = essence.split_once('/')?;
     let is_known = TOP_LEVEL
         .iter()

@@ -37,8 +37,14 @@ pub fn compile_value(schema: &Value) -> Result<Validator, String> {
 /// The maximum length of an unknown key in a message, in characters.
 const MAX_QUOTED_KEY_CHARS: usize = 64;
 
+/// Returns the violation of a rule that no schema has.
+pub fn violation(place: &str, keyword: &str, params: Value, message: &str) -> Value {
+    let schema_path = format!("#/runtime/{keyword}");
+    schema_violation(place, &schema_path, keyword, params, message)
+}
+
 /// Returns one violation in the form of Ajv, without the violating value.
-pub fn violation(
+pub fn schema_violation(
     place: &str,
     schema_path: &str,
     keyword: &str,
@@ -152,7 +158,7 @@ fn push(error: &ValidationError<'_>, out: &mut Vec<Value>) {
     let keyword = error.kind().keyword();
     if let Kind::AdditionalProperties { unexpected } = error.kind() {
         for name in unexpected {
-            out.push(violation(
+            out.push(schema_violation(
                 place,
                 &schema_path,
                 keyword,
@@ -166,7 +172,7 @@ fn push(error: &ValidationError<'_>, out: &mut Vec<Value>) {
         return;
     }
     let text = message(error.kind());
-    out.push(violation(
+    out.push(schema_violation(
         place,
         &schema_path,
         keyword,

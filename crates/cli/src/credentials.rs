@@ -88,8 +88,9 @@ impl CredentialArgs {
             target["auth"] = auth;
         }
         if !self.header_env.is_empty() {
-            let header =
-                |Assignment { name, variable }: &Assignment| (name.clone(), secret(variable));
+            let header = |Assignment { name, variable }: &Assignment| {
+                (name.clone(), env_reference(variable))
+            };
             target["headers"] =
                 Value::Object(self.header_env.iter().map(header).collect::<Map<_, _>>());
         }
@@ -100,19 +101,21 @@ impl CredentialArgs {
 
     fn auth(&self) -> Option<Value> {
         if let Some(variable) = &self.bearer_env {
-            return Some(json!({"type": "bearer", "token": secret(variable)}));
+            return Some(json!({"type": "bearer", "token": env_reference(variable)}));
         }
         if let Some(Assignment { name, variable }) = &self.api_key_env {
             let place = self.api_key_in.as_deref().unwrap_or("header");
             return Some(
-                json!({"type": "apiKey", "in": place, "name": name, "value": secret(variable)}),
+                json!({"type": "apiKey", "in": place, "name": name, "value": env_reference(variable)}),
             );
         }
         if let Some(Assignment { name, variable }) = &self.basic_env {
-            return Some(json!({"type": "basic", "username": name, "password": secret(variable)}));
+            return Some(
+                json!({"type": "basic", "username": name, "password": env_reference(variable)}),
+            );
         }
         if let Some(Assignment { name, variable }) = &self.oauth2_env {
-            let mut auth = json!({"type": "oauth2", "tokenUrl": self.oauth2_token_url, "clientId": name, "clientSecret": secret(variable)});
+            let mut auth = json!({"type": "oauth2", "tokenUrl": self.oauth2_token_url, "clientId": name, "clientSecret": env_reference(variable)});
             if !self.oauth2_scope.is_empty() {
                 auth["scopes"] = json!(self.oauth2_scope);
             }
@@ -208,7 +211,7 @@ impl CredentialArgs {
 }
 
 /// Returns a reference to an environment variable.
-fn secret(variable: &str) -> Value {
+pub(super) fn env_reference(variable: &str) -> Value {
     json!({"source": "env", "id": variable})
 }
 

@@ -15,7 +15,7 @@ use openclaw_server::openclaw_file::{self, Environment, Location, ReadError, sub
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
-use super::exit::Failure;
+use super::{credentials::env_reference, exit::Failure};
 
 /// The entry of the plugin, and that of its predecessor.
 const ENTRY: &str = "remote-agent";
@@ -213,10 +213,6 @@ fn own_gateway(gateway: &mut Value, file: &Path, lookup: impl Fn(&str) -> Option
     if let Some(token) = token.filter(|_| gateway["token"].is_null()) {
         gateway["token"] = json!({"source": "resolved", "id": token});
     }
-}
-
-fn env_reference(name: &str) -> Value {
-    json!({"source": "env", "id": name})
 }
 
 /// Returns the settings of the plugin: its own, or while it has none, those of its predecessor. `openclaw/config.js` has

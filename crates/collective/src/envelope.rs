@@ -1,5 +1,6 @@
 //! The envelope that every message is in (Heretek A2A §4), its time, and envelopes that answer others.
 
+use std::borrow::Cow;
 use std::time::UNIX_EPOCH;
 
 use serde_json::{Map, Value, json};
@@ -266,7 +267,9 @@ impl Envelope {
         Self::new(Kind::Error, content).with("from", GATEWAY)
     }
 
-    fn refers_to(self, correlation_id: Option<&str>, id: Option<&str>) -> Self {
+    /// Adds which message the envelope answers: its correlation id and its id, as far as they are known.
+    #[must_use]
+    pub fn refers_to(self, correlation_id: Option<&str>, id: Option<&str>) -> Self {
         let fields = [("correlationId", correlation_id), ("parentId", id)];
         let known = fields
             .into_iter()
@@ -274,6 +277,19 @@ impl Envelope {
         known.fold(self, |answer, (field, value)| {
             answer.with_metadata(field, value)
         })
+    }
+}
+
+/// Returns the text of a message's content: the content itself if it is a text, else its text parts, else its JSON.
+pub fn text_of(content: &Value) -> Cow<'_, str> {
+    if let Value::String(text) = content {
+        return text.into();
+    }
+    let parts = content["parts"].as_array().into_iter().flatten();
+    let texts: Vec<&str> = parts.filter_map(|part| part["text"].as_str()).collect();
+    match texts.is_empty() {
+        true => content.to_string().into(),
+        false => texts.join("\n").into(),
     }
 }
 

@@ -1,5 +1,7 @@
-//! The types of messages (Heretek A2A §9, "Appendix A"; Heretek Architecture, "Message Types").
+//! The types of messages (Heretek A2A §9, "Appendix A"; Heretek Architecture, "Message Types"), the channels, and the status of
+//! an agent.
 
+use base::named;
 use serde_json::Value;
 
 macro_rules! kinds {
@@ -85,6 +87,36 @@ impl Kind {
 impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+named! {
+    /// A channel that clients subscribe to (Heretek A2A §6.2).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Channel {
+        /// Status changes of agents.
+        Status = "agent:status",
+        /// Decisions of the triad.
+        Decisions = "triad:decision",
+        /// Events of the gateway, for its operator.
+        Events = "gateway:events",
+    }
+}
+
+named! {
+    /// The status of an agent (Heretek A2A §8.2).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum AgentStatus {
+        /// Connected and accepting messages.
+        Online = "online",
+        /// Not connected.
+        Offline = "offline",
+        /// Connected, but working and not accepting messages.
+        Busy = "busy",
+        /// Connected and accepting messages, without work.
+        Idle = "idle",
+        /// Failed, and not accepting messages.
+        Error = "error",
     }
 }
 

@@ -33,9 +33,9 @@ mod tally;
 pub mod translate;
 mod validate;
 
-pub use envelope::{Envelope, EnvelopeError, FRAME_LIMITS, GATEWAY};
+pub use envelope::{Envelope, EnvelopeError, FRAME_LIMITS, GATEWAY, text_of};
 pub use error::{CloseCode, ErrorCode};
-pub use kind::{Greeting, Kind};
+pub use kind::{AgentStatus, Channel, Greeting, Kind};
 pub use name::imitates_marker;
 pub use signature::SignatureStatus;
 pub use tally::{
@@ -58,3 +58,9 @@ pub fn is_compatible(version: &str) -> bool {
 
 /// The largest frame, in bytes.
 pub const MAX_FRAME_BYTES: usize = 1024 * 1024;
+
+/// The maximum number of agents that one connection serves.
+pub const MAX_SERVED_AGENTS: usize = 256;
+
+/// The metadata field by which a gateway asks the connection of a link to confirm that the other gateway has the message.
+pub const CONFIRM: &str = "confirm";

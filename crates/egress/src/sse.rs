@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use base::text::essence;
 use bytes::Bytes;
 use eventsource_client::{BoxStream, Client, ClientBuilder, Error, ReconnectOptions, SSE};
 use futures_util::{Stream, StreamExt};
@@ -128,10 +129,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
         .get(CONTENT_TYPE)
         .and_then(|v| v.to_str().ok())
         .unwrap_or_default();
-    value
-        .split(';')
-        .next()
-        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
+    essence(value).eq_ignore_ascii_case("text/event-stream")
 }
 
 /// The events of one response. Dropping it closes the connection.

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use base::environment::Environment;
-use collective::{Envelope, Kind};
+use collective::{AgentStatus, Envelope, Kind};
 use gateway_bridge::client::{
     AgentEvent, ClientConnection, ClientError, Connector, Endpoint, MessageSender,
 };
@@ -100,7 +100,7 @@ impl Agent {
 /// Reports the status `busy` while the queue of messages is full, and `idle` afterwards.
 async fn report_status(turns: Arc<Turns>, sender: MessageSender, cancel: CancellationToken) {
     let mut messages = turns.messages();
-    let mut reported = "online";
+    let mut reported = AgentStatus::Online;
     loop {
         let changed = cancel.run_until_cancelled(messages.changed()).await;
         if !matches!(changed, Some(Ok(()))) {
@@ -108,13 +108,13 @@ async fn report_status(turns: Arc<Turns>, sender: MessageSender, cancel: Cancell
         }
         let is_busy = turns.is_busy(*messages.borrow_and_update());
         let status = match (is_busy, reported) {
-            (true, _) => "busy",
-            (false, "busy") => "idle",
+            (true, _) => AgentStatus::Busy,
+            (false, AgentStatus::Busy) => AgentStatus::Idle,
             (false, other) => other,
         };
         if status != reported {
             reported = status;
-            let content = json!({"agent": turns.name(), "status": status});
+            let content = json!({"agent": turns.name(), "status": status.as_str()});
             let envelope = Envelope::new(Kind::Status, content).with("from", turns.name());
             if sender.send(envelope).await.is_err() {
                 return;

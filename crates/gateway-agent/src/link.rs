@@ -13,7 +13,9 @@ use url::Url;
 
 use base::backoff::Backoff;
 use base::environment::{IdGenerator as _, SystemEnvironment};
-use collective::{Envelope, Kind, PROTOCOL_VERSION};
+use collective::{
+    AgentStatus, CONFIRM, Channel, Envelope, Kind, MAX_SERVED_AGENTS, PROTOCOL_VERSION,
+};
 use gateway_bridge::client::{
     AgentEvent, ClientConnection, ClientError, ClientErrorKind, Connector, Endpoint, MessageSender,
 };
@@ -21,18 +23,6 @@ use gateway_server::LocalLink;
 
 /// The delays after an error that another attempt does not repair by itself, such as a refused certificate.
 const RETRY_DELAY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
-
-/// The maximum number of agents that one gateway offers the other: what one connection may serve.
-const MAX_AGENTS: usize = 256;
-
-/// The channel with the status of agents (Heretek A2A §6.2).
-const STATUS: &str = "agent:status";
-
-/// The metadata field by which a gateway asks for the confirmation that the other one has a message.
-const CONFIRM: &str = "confirm";
-
-/// The metadata field with the correlation id.
-const CORRELATION: &str = "correlationId";
 
 /// Keeps a link connected until `shutdown` is cancelled. `local` is the endpoint of clients in the own process.
 pub(super) async fn run(link: LocalLink, local: Endpoint, shutdown: CancellationToken) {
@@ -106,13 +96,14 @@ async fn discover(connection: &mut ClientConnection, own: &str) -> Result<Value,
             }
         }
     };
-    let content = timeout(Endpoint::DEFAULT_TIMEOUT, answered).await;
-    let content =
-        content.unwrap_or_else(|_| Err(lost("a gateway did not list its agents in time")))?;
+    let listed = timeout(Endpoint::DEFAULT_TIMEOUT, answered).await;
+    let listed =
+        listed.unwrap_or_else(|_| Err(lost("a gateway did not list its agents in time")))?;
     // Sends the current status first, so no change gets lost.
-    let subscribe = Envelope::new(Kind::Subscribe, json!({"channel": STATUS})).with("id", own);
+    let content = json!({"channel": Channel::Status.as_str()});
+    let subscribe = Envelope::new(Kind::Subscribe, content).with("id", own);
     connection.sender().send(subscribe).await?;
-    Ok(content)
+    Ok(listed)
 }
 
 fn lost(message: &str) -> ClientError {
@@ -123,16 +114,15 @@ fn lost(message: &str) -> ClientError {
 }
 
 /// Returns the names and statuses in the content of a discovery response.
-fn agents(content: &Value) -> impl Iterator<Item = (&str, &'static str)> {
+fn agents(content: &Value) -> impl Iterator<Item = (&str, AgentStatus)> {
     let agents = content["agents"].as_array().into_iter().flatten();
     agents.filter_map(|agent| Some((agent["name"].as_str()?, known_status(&agent["status"]))))
 }
 
 /// Returns a status of the protocol (Heretek A2A §8.2). An agent with another one is not available.
-fn known_status(status: &Value) -> &'static str {
-    let known = ["online", "idle", "busy", "error", "offline"];
-    let known = known.into_iter().find(|known| *status == **known);
-    known.unwrap_or("error")
+fn known_status(status: &Value) -> AgentStatus {
+    let known = status.as_str().and_then(AgentStatus::from_name);
+    known.unwrap_or(AgentStatus::Error)
 }
 
 /// Passes what agents of one gateway send on to the other gateway.
@@ -175,7 +165,7 @@ struct Mirror<'a> {
     target: MessageSender,
     own: &'a str,
     is_offered: &'a (dyn Fn(&str) -> bool + Send + Sync),
-    agents: HashMap<String, &'static str>,
+    agents: HashMap<String, AgentStatus>,
 }
 
 impl<'a> Mirror<'a> {
@@ -200,7 +190,7 @@ impl<'a> Mirror<'a> {
             return self.target.relay(envelope).await;
         }
         let correlation = envelope.correlation_id().map(str::to_owned);
-        let ping = Envelope::new(Kind::Ping, json!({})).with_metadata(CORRELATION, correlation);
+        let ping = Envelope::new(Kind::Ping, json!({})).with_metadata("correlationId", correlation);
         self.target
             .relay(envelope.with_metadata(CONFIRM, Value::Null))
             .await?;
@@ -210,7 +200,7 @@ impl<'a> Mirror<'a> {
     /// Offers new agents, and reports changes of their status.
     async fn update<'n>(
         &mut self,
-        agents: impl IntoIterator<Item = (&'n str, &'static str)>,
+        agents: impl IntoIterator<Item = (&'n str, AgentStatus)>,
     ) -> Result<(), ClientError> {
         let mut changed = Vec::new();
         let mut is_advertised = true;
@@ -221,10 +211,10 @@ impl<'a> Mirror<'a> {
             // An agent is online once it is offered.
             let before = match self.agents.get(name).copied() {
                 Some(before) => before,
-                None if self.agents.len() >= MAX_AGENTS => continue,
+                None if self.agents.len() >= MAX_SERVED_AGENTS => continue,
                 None => {
                     is_advertised = false;
-                    "online"
+                    AgentStatus::Online
                 }
             };
             if before != status {
@@ -240,7 +230,7 @@ impl<'a> Mirror<'a> {
             self.target.send(advertise).await?;
         }
         for (name, status) in changed {
-            let content = json!({"agent": name, "status": status});
+            let content = json!({"agent": name, "status": status.as_str()});
             self.target
                 .send(Envelope::new(Kind::Status, content))
                 .await?;

@@ -17,7 +17,7 @@ use base::environment::SystemEnvironment;
 use base::log::Silent;
 use collective::{Envelope, Kind};
 use gateway_bridge::client::{AgentEvent, ClientConnection, Connector, Endpoint};
-use gateway_bridge::delegation::METADATA_KEY;
+use gateway_bridge::delegation::DELEGATION_KEY;
 use gateway_server::{Server, config::ServerConfig};
 
 use super::*;

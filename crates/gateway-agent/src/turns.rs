@@ -24,7 +24,7 @@ use base::run_slots::RunSlots;
 use base::text::first_chars;
 use collective::{Envelope, ErrorCode, Kind, MAX_FRAME_BYTES};
 use gateway_bridge::client::{AgentEvent, Ballot, MessageSender, message_text};
-use gateway_bridge::delegation::{Delegation, METADATA_KEY};
+use gateway_bridge::delegation::{DELEGATION_KEY, Delegation};
 
 use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 use super::settings::{AgentSettings, EventSink};
@@ -360,12 +360,12 @@ fn thread(from: &str, session: Option<&str>) -> String {
 /// # Errors
 /// The delegation is malformed. If the agent ignored it, the chain would start again and could become endless.
 fn delegation(envelope: &Envelope) -> Result<Option<Delegation>, BackendError> {
-    let Some(value) = envelope.metadata(METADATA_KEY) else {
+    let Some(value) = envelope.metadata(DELEGATION_KEY) else {
         return Ok(None);
     };
     let delegation = Delegation::read(value).ok_or_else(|| {
         BackendError::new(format!(
-            "the metadata `{METADATA_KEY}` is not {{\"hop\": number, \"chain\": text}}; pass it on as the agent received it, or leave it out"
+            "the metadata `{DELEGATION_KEY}` is not {{\"hop\": number, \"chain\": text}}; pass it on as the agent received it, or leave it out"
         ))
     });
     delegation.map(Some)

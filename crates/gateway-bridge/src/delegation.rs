@@ -1,6 +1,6 @@
 //! The depth of delegation: how many agents passed the work on before it reaches a peer.
 //!
-//! Every message carries `{"hop", "chain"}` in its metadata under [`METADATA_KEY`]. `hop` counts the delegations up to
+//! Every message carries `{"hop", "chain"}` in its metadata under [`DELEGATION_KEY`]. `hop` counts the delegations up to
 //! and including this message, so it is 1 for a sender with work of its own. `chain` identifies the chain. An agent
 //! that receives the message and delegates further sends `hop` + 1 under the same `chain`.
 //!
@@ -12,24 +12,20 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use std::{fs, io};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use base::files::{self, LockedFile};
+use a2a::is_chain_id;
+use base::files::{self, FileVersion, LockedFile};
 use base::log::{Level, Log};
 
-/// The metadata key of a delegation.
-pub const METADATA_KEY: &str = "openclaw-remote-agent/delegation";
-
-/// The maximum length of a chain id that is passed on, in bytes. A longer id is ignored.
-const MAX_CHAIN_BYTES: usize = 128;
+pub use a2a::DELEGATION_KEY;
 
 /// The maximum number of sessions in the file. The oldest record is removed first.
 pub const MAX_SESSIONS: usize = 1000;
@@ -63,7 +59,7 @@ impl Delegation {
     pub fn read(value: &Value) -> Option<Self> {
         let hop = base::json::whole_number(value.get("hop")?)?;
         let chain = value.get("chain").and_then(Value::as_str);
-        let chain = chain.filter(|name| is_name(name)).map(str::to_owned);
+        let chain = chain.filter(|id| is_chain_id(id)).map(str::to_owned);
         Some(Self { hop, chain })
     }
 
@@ -86,29 +82,10 @@ impl Delegation {
     }
 }
 
-fn is_name(name: &str) -> bool {
-    (1..=MAX_CHAIN_BYTES).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
 /// The delegation file at one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DelegationFile {
     path: PathBuf,
-}
-
-/// Identifies one version of the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct FileVersion {
-    modified: Option<SystemTime>,
-    bytes: u64,
-    inode: u64,
-}
-
-impl FileVersion {
-    /// Returns the modification time of the file, if the file system has one.
-    fn modified(&self) -> Option<SystemTime> {
-        self.modified
-    }
 }
 
 impl DelegationFile {
@@ -186,20 +163,6 @@ impl DelegationFile {
         all.map_err(|reason| describe(io::Error::new(io::ErrorKind::InvalidData, reason)))
     }
 
-    /// Returns the version of the file, or `None` if it does not exist.
-    fn stamp(&self) -> Option<FileVersion> {
-        let metadata = fs::metadata(&self.path).ok()?;
-        #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
-        #[cfg(not(unix))]
-        let inode = 0;
-        Some(FileVersion {
-            modified: metadata.modified().ok(),
-            bytes: metadata.len(),
-            inode,
-        })
-    }
-
     /// Locks the file against other writers until the returned file is dropped.
     fn lock(&self) -> io::Result<LockedFile> {
         let path = self.path.with_extension("lock");
@@ -254,7 +217,7 @@ pub struct DelegationLookup {
 #[derive(Debug)]
 struct CachedFile {
     file: DelegationFile,
-    stamp: Option<FileVersion>,
+    version: Option<FileVersion>,
     sessions: HashMap<String, Delegation>,
     /// Whether the file was unchanged for [`MTIME_GRANULARITY`] before it was read, so that its modification time detects
     /// later changes.
@@ -304,9 +267,11 @@ fn current<'a>(
     now: SystemTime,
     log: &dyn Log,
 ) -> &'a CachedFile {
-    let stamp = file.stamp();
+    let version = FileVersion::at(&file.path);
     let before = cached.take().filter(|cached| cached.file == file);
-    let same = before.as_ref().is_some_and(|cached| cached.stamp == stamp);
+    let same = before
+        .as_ref()
+        .is_some_and(|cached| cached.version == version);
     if let Some(before) = before.filter(|cached| same && cached.calm) {
         return cached.insert(before);
     }
@@ -317,12 +282,12 @@ fn current<'a>(
         }
         Vec::new()
     });
-    let written = stamp.as_ref().and_then(FileVersion::modified);
+    let written = version.and_then(|version| version.modified);
     let age = written.and_then(|written| now.duration_since(written).ok());
     cached.insert(CachedFile {
         file,
-        calm: stamp.is_none() || age.is_some_and(|age| age >= MTIME_GRANULARITY),
-        stamp,
+        calm: version.is_none() || age.is_some_and(|age| age >= MTIME_GRANULARITY),
+        version,
         sessions: by_session(sessions),
     })
 }

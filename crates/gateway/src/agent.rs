@@ -1,12 +1,11 @@
-//! The status of an agent (Heretek A2A §8.2), and the names that an agent may have.
+//! How an agent reports its status and runs, and the names that it may have.
 
 use std::time::Instant;
 
-use base::named;
 use base::text::first_chars;
 use serde_json::{Value, json};
 
-use collective::{ErrorCode, GATEWAY, imitates_marker};
+use collective::{AgentStatus, ErrorCode, GATEWAY, imitates_marker};
 
 use super::sessions;
 
@@ -22,35 +21,11 @@ const RESERVED: [&str; 2] = [GATEWAY, TRIAD];
 /// The prefix of the ids of connections.
 pub(super) const CLIENT_ID_PREFIX: &str = "client-";
 
-named! {
-    /// The status of an agent.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-    pub(super) enum Status {
-        /// Connected and accepting messages.
-        Online = "online",
-        /// Not connected.
-        Offline = "offline",
-        /// Connected, but working and not accepting messages.
-        Busy = "busy",
-        /// Connected and accepting messages, without work.
-        Idle = "idle",
-        /// Failed, and not accepting messages.
-        Error = "error",
-    }
-}
-
-impl Status {
-    /// Parses a status. `active` (Heretek A2A §8.1) is the same as `online`.
-    pub(super) fn reported(name: &str) -> Option<Self> {
-        if name.eq_ignore_ascii_case("active") {
-            return Some(Self::Online);
-        }
-        Self::from_name(name)
-    }
-
-    /// Returns whether the agent receives notifications. It may still refuse messages.
-    pub(super) fn is_reachable(self) -> bool {
-        matches!(self, Self::Online | Self::Idle | Self::Busy)
+/// Parses a status. `active` (Heretek A2A §8.1) is the same as `online`.
+pub(super) fn reported_status(name: &str) -> Option<AgentStatus> {
+    match name.eq_ignore_ascii_case("active") {
+        true => Some(AgentStatus::Online),
+        false => AgentStatus::from_name(name),
     }
 }
 
@@ -130,10 +105,10 @@ mod tests {
 
     #[test]
     fn h_30_parses_every_status_and_active_as_online() {
-        assert_eq!(Status::reported("Active"), Some(Status::Online));
-        for status in Status::ALL {
-            assert_eq!(Status::from_name(status.as_str()), Some(status));
+        assert_eq!(reported_status("Active"), Some(AgentStatus::Online));
+        for status in AgentStatus::ALL {
+            assert_eq!(reported_status(status.as_str()), Some(status));
         }
-        assert_eq!(Status::from_name("asleep"), None);
+        assert_eq!(reported_status("asleep"), None);
     }
 }

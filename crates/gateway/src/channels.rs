@@ -10,9 +10,8 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use base::named;
 use base::text::shortened;
-use collective::Envelope;
+use collective::{Channel, Envelope, text_of};
 
 use super::access::Identity;
 use super::connected_client::Client;
@@ -33,19 +32,6 @@ const MAX_TEXT_CHARS: usize = 2000;
 
 /// The maximum length of an id in an event, in characters.
 const MAX_ID_CHARS: usize = 128;
-
-named! {
-    /// A channel that clients subscribe to.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(super) enum Channel {
-        /// Status changes of agents.
-        Status = "agent:status",
-        /// Decisions of the triad.
-        Decisions = "triad:decision",
-        /// Events of the gateway, for its operator. [`EventFeed`] manages the subscribers.
-        Events = "gateway:events",
-    }
-}
 
 /// The subscriptions of all clients.
 #[derive(Debug, Default)]
@@ -204,7 +190,7 @@ impl EventFeed {
         let with_text = || {
             let mut fields = fields.clone();
             if let Some(text) = event.text {
-                fields.insert("text".to_owned(), text_of(text).into());
+                fields.insert("text".to_owned(), short_text(text).into());
             }
             fields
         };
@@ -333,16 +319,8 @@ fn frame(fields: Map<String, Value>) -> Utf8Bytes {
 }
 
 /// Returns the text of a message or of its parts, truncated to [`MAX_TEXT_CHARS`].
-fn text_of(content: &Value) -> String {
-    if let Value::String(text) = content {
-        return shortened(text, MAX_TEXT_CHARS);
-    }
-    let parts = content["parts"].as_array().into_iter().flatten();
-    let texts: Vec<&str> = parts.filter_map(|part| part["text"].as_str()).collect();
-    match texts.is_empty() {
-        true => shortened(&content.to_string(), MAX_TEXT_CHARS),
-        false => shortened(&texts.join("\n"), MAX_TEXT_CHARS),
-    }
+fn short_text(content: &Value) -> String {
+    shortened(&text_of(content), MAX_TEXT_CHARS)
 }
 
 /// Creates the event of a message before its delivery.
@@ -368,7 +346,7 @@ mod tests {
         assert_eq!(shortened("äöü", 3), "äöü");
         assert_eq!(shortened("äöü", 2), "äö…");
         let long = json!("x".repeat(1 << 20));
-        assert_eq!(text_of(&long).chars().count(), MAX_TEXT_CHARS + 1);
+        assert_eq!(short_text(&long).chars().count(), MAX_TEXT_CHARS + 1);
     }
 
     #[test]
@@ -385,8 +363,8 @@ mod tests {
     #[test]
     fn text_of_parts_is_joined() {
         let parts = json!({"parts": [{"text": "one"}, {"data": {}}, {"text": "two"}]});
-        assert_eq!(text_of(&parts), "one\ntwo");
-        assert_eq!(text_of(&json!({"a": 1})), r#"{"a":1}"#);
+        assert_eq!(short_text(&parts), "one\ntwo");
+        assert_eq!(short_text(&json!({"a": 1})), r#"{"a":1}"#);
     }
 
     #[test]

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use collective::{Envelope, EnvelopeError, ErrorCode, GATEWAY, Kind};
+use collective::{AgentStatus, Envelope, EnvelopeError, ErrorCode, GATEWAY, Kind};
 
 use super::access::AccessError;
-use super::agent::Status;
 use super::outbox::EnqueueError;
 use super::sessions::SessionError;
 
 /// Builds the status message of an agent for subscribers (Heretek A2A §6.2).
-pub(super) fn status(agent: &str, status: Status, previous: Option<Status>) -> String {
+pub(super) fn status(agent: &str, status: AgentStatus, previous: Option<AgentStatus>) -> String {
     let mut content = json!({"agent": agent, "status": status.as_str()});
     if let Some(previous) = previous {
         content["previous"] = previous.as_str().into();
@@ -169,22 +168,14 @@ impl ReplyContext {
 
     /// Builds a reply of the gateway.
     pub(super) fn reply(&self, kind: Kind, content: Value) -> Envelope {
-        self.with_references(Envelope::new(kind, content))
+        Envelope::new(kind, content).refers_to(self.correlation.as_deref(), self.id.as_deref())
     }
 
     /// Builds an error in reply.
     pub(super) fn error(&self, error: &RequestError) -> Envelope {
-        self.with_references(error.to_envelope())
-    }
-
-    fn with_references(&self, answer: Envelope) -> Envelope {
-        let fields = [("correlationId", &self.correlation), ("parentId", &self.id)];
-        let known = fields
-            .into_iter()
-            .filter_map(|(field, id)| Some((field, id.as_deref()?)));
-        known.fold(answer, |answer, (field, id)| {
-            answer.with_metadata(field, id)
-        })
+        error
+            .to_envelope()
+            .refers_to(self.correlation.as_deref(), self.id.as_deref())
     }
 }
 

@@ -31,9 +31,6 @@ pub(super) const MAX_HOPS: u64 = 4;
 /// The metadata field with the number of links that a message has passed.
 const HOPS: &str = "hops";
 
-/// The metadata field by which a gateway asks the connection of a link to confirm that the other gateway has the message.
-pub(super) const CONFIRM: &str = "confirm";
-
 /// The maximum length of a name with those of its links, in characters: that of a name in an envelope.
 const MAX_NAME_CHARS: usize = 128;
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use collective::ErrorCode;
+use collective::{AgentStatus, ErrorCode};
 
-use super::agent::{RunStatus, Status};
+use super::agent::RunStatus;
 use super::channels::Subscriptions;
 use super::config::AgentConfig;
 use super::connected_client::Client;
@@ -49,7 +49,7 @@ struct Agent {
     description: Option<Arc<str>>,
     backend: Option<&'static str>,
     run: Option<RunStatus>,
-    status: Status,
+    status: AgentStatus,
     server: Option<Arc<Client>>,
     configured: bool,
     /// The identity whose client created the agent; `None` if the configuration did.
@@ -68,7 +68,7 @@ pub(super) struct AgentListing {
     pub(super) backend: Option<&'static str>,
     /// The run status, if the gateway itself runs the agent.
     pub(super) run: Option<RunStatus>,
-    pub(super) status: Status,
+    pub(super) status: AgentStatus,
 }
 
 impl Registry {
@@ -133,7 +133,7 @@ impl Registry {
             run: before.as_ref().and_then(|before| before.run.clone()),
             status: before
                 .as_ref()
-                .map_or(Status::Offline, |before| before.status),
+                .map_or(AgentStatus::Offline, |before| before.status),
             server: before.and_then(|before| before.server),
             configured: true,
             creator: None,
@@ -278,7 +278,7 @@ impl Registry {
                 description: None,
                 backend: None,
                 run: None,
-                status: Status::Offline,
+                status: AgentStatus::Offline,
                 server: None,
                 configured: false,
                 creator: None,
@@ -291,7 +291,7 @@ impl Registry {
             && agent.server.is_none()
         {
             agent.server = Some(Arc::clone(client));
-            self.set_status(name, Status::Online);
+            self.set_status(name, AgentStatus::Online);
         }
     }
 
@@ -308,7 +308,7 @@ impl Registry {
         }
         agent.server = None;
         let configured = agent.configured;
-        self.set_status(name, Status::Offline);
+        self.set_status(name, AgentStatus::Offline);
         if !configured {
             self.offline.push_back(Arc::clone(name));
             if self.offline.len() > MAX_OFFLINE_AGENTS
@@ -320,7 +320,7 @@ impl Registry {
     }
 
     /// Sets the status of an agent, and publishes the change.
-    pub(super) fn set_status(&mut self, name: &str, status: Status) {
+    pub(super) fn set_status(&mut self, name: &str, status: AgentStatus) {
         let Some((name, agent)) = self.agents.get_key_value(name) else {
             return;
         };
@@ -360,26 +360,24 @@ impl Registry {
                 .ok_or_else(|| RequestError::unknown_agent(name));
         };
         match (agent.status, &agent.server) {
-            (Status::Busy, Some(_)) => Err(RequestError::busy(
+            (AgentStatus::Busy, Some(_)) => Err(RequestError::busy(
                 format!("`{name}` is busy; the message was not delivered, send it again later"),
                 Duration::from_secs(1),
             )),
-            (Status::Error, Some(_)) => Err(RequestError::new(
+            (AgentStatus::Error, Some(_)) => Err(RequestError::new(
                 ErrorCode::AgentOffline,
                 format!("`{name}` has failed; the message was not delivered"),
             )),
-            (Status::Online | Status::Idle, Some(server)) => Ok(Arc::clone(server)),
-            (Status::Offline, _) | (_, None) => Err(RequestError::offline(name)),
+            (AgentStatus::Online | AgentStatus::Idle, Some(server)) => Ok(Arc::clone(server)),
+            (AgentStatus::Offline, _) | (_, None) => Err(RequestError::offline(name)),
         }
     }
 
     /// Returns the connection of an agent, unless the agent failed.
     pub(super) fn server(&self, name: &str) -> Option<&Arc<Client>> {
-        let agent = self
-            .agents
-            .get(name)
-            .filter(|agent| agent.status.is_reachable())?;
-        agent.server.as_ref()
+        let agent = self.agents.get(name)?;
+        let is_reachable = !matches!(agent.status, AgentStatus::Offline | AgentStatus::Error);
+        agent.server.as_ref().filter(|_| is_reachable)
     }
 
     /// Returns whether the registry has an agent with this name.
@@ -388,7 +386,7 @@ impl Registry {
     }
 
     #[cfg(test)]
-    pub(super) fn status(&self, name: &str) -> Option<Status> {
+    pub(super) fn status(&self, name: &str) -> Option<AgentStatus> {
         self.agents.get(name).map(|agent| agent.status)
     }
 

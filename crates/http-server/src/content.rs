@@ -1,16 +1,15 @@
 //! What the headers of a request say about its body, and about the response.
 
 use axum::http::{HeaderMap, header};
-use base::text::first_chars;
+use base::text::{essence, first_chars};
 
 /// Returns whether the body is JSON: `application/json`, or a type with the suffix `+json`. Web pages cannot send either
 /// to another origin without a preflight request.
 pub fn is_json(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE);
     let content_type = content_type.and_then(|value| value.to_str().ok());
-    let essence = content_type.and_then(|value| value.split(';').next());
-    let essence = essence.unwrap_or_default().trim().to_ascii_lowercase();
-    match essence.strip_prefix("application/") {
+    let essence = essence(content_type.unwrap_or_default());
+    match essence.to_ascii_lowercase().strip_prefix("application/") {
         Some("json") => true,
         Some(subtype) => subtype
             .strip_suffix("+json")
@@ -25,8 +24,7 @@ pub fn accepted_types(headers: &HeaderMap) -> Vec<String> {
     values
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
-        .filter_map(|media_type| media_type.split(';').next())
-        .map(|essence| essence.trim().to_ascii_lowercase())
+        .map(|media_type| essence(media_type).to_ascii_lowercase())
         .filter(|essence| !essence.is_empty())
         .collect()
 }

@@ -4,10 +4,10 @@
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use a2a_server::http::clients::{RegisteredClient, TokenDigest};
-use base::files::private_options;
+use base::files::{FileVersion, private_options};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -234,24 +234,6 @@ pub struct ClientFileWatch {
     failed: Option<Option<FileVersion>>,
 }
 
-/// A version of the file. Two versions may have the same time and length, but a replaced file has another inode.
-#[derive(Debug, PartialEq, Eq)]
-struct FileVersion {
-    modified: SystemTime,
-    length: u64,
-    inode: u64,
-}
-
-#[cfg(unix)]
-fn inode(facts: &std::fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(facts)
-}
-
-#[cfg(not(unix))]
-fn inode(_: &std::fs::Metadata) -> u64 {
-    0
-}
-
 impl ClientFileWatch {
     /// Creates a watch that detects every change after this call.
     #[must_use]
@@ -267,16 +249,7 @@ impl ClientFileWatch {
 
     /// Returns the current version of the file; `None` if the file does not exist.
     fn version(&self) -> Option<FileVersion> {
-        let facts = std::fs::metadata(self.file.path());
-        facts
-            .and_then(|facts| {
-                Ok(FileVersion {
-                    modified: facts.modified()?,
-                    length: facts.len(),
-                    inode: inode(&facts),
-                })
-            })
-            .ok()
+        FileVersion::at(self.file.path())
     }
 
     /// Calls `apply` with the clients after each change, while the future is polled. `apply` returns the total number

@@ -7,7 +7,7 @@ use std::time::Duration;
 use a2a::{Event, Task, TaskState};
 use base::environment::Environment;
 use base::text::counted;
-use gateway_bridge::delegation::{Delegation, METADATA_KEY};
+use gateway_bridge::delegation::{DELEGATION_KEY, Delegation};
 use lru::LruCache;
 use serde_json::Value;
 
@@ -81,7 +81,7 @@ impl CallPerson<'_> {
         let delegation = request
             .metadata
             .as_ref()
-            .and_then(|all| all.get(METADATA_KEY));
+            .and_then(|all| all.get(DELEGATION_KEY));
         let earlier = delegation
             .and_then(Delegation::read)
             .map_or(0, |own| own.hop.saturating_sub(1));

@@ -249,7 +249,7 @@ impl Group {
 fn invalid(message: String) -> ToolError {
     let params = json!({ "property": "group" });
     let place = "/continuation/group";
-    let wrong = violation(place, "#/runtime/not", "not", params, &message);
+    let wrong = violation(place, "not", params, &message);
     ToolError::invalid(vec![wrong], 0)
 }
 
@@ -296,7 +296,7 @@ impl Plan {
             );
             let params = json!({ "limit": most });
             let place = "/target_aliases";
-            let cap = violation(place, "#/runtime/maxItems", "maxItems", params, &message);
+            let cap = violation(place, "maxItems", params, &message);
             return Err(ToolError::invalid(vec![cap], 0));
         }
         let follows = ["follow_updates", "blocking"];

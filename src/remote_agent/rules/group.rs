@@ -37,7 +37,7 @@ pub(in crate::remote_agent) fn normalized(text: &str) -> String {
 fn refuse(name: &str, message: &str, out: &mut Vec<Value>) {
     let params = json!({ "property": name });
     let place = format!("/{name}");
-    out.push(violation(&place, "#/runtime/not", "not", params, message));
+    out.push(violation(&place, "not", params, message));
 }
 
 /// Adds the violations of a `send`: what goes with several targets, and what does not.
@@ -47,13 +47,7 @@ pub(in crate::remote_agent) fn violations(request: &Map<String, Value>, out: &mu
         for name in GROUP_FIELDS.iter().filter(|name| has(name)) {
             let message = format!("{name} requires target_aliases: the agents that it is about");
             let params = json!({ "missingProperty": "target_aliases" });
-            out.push(violation(
-                "",
-                "#/runtime/required",
-                "required",
-                params,
-                &message,
-            ));
+            out.push(violation("", "required", params, &message));
         }
         return;
     };

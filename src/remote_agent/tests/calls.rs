@@ -185,7 +185,10 @@ async fn message_metadata_gains_the_delegation_chain() {
     let received = fixture.gateway.received.lock().unwrap();
     let metadata = received.sent[0].metadata.as_ref().unwrap();
     assert_eq!(metadata["priority"], "high");
-    assert_eq!(metadata[gateway_bridge::delegation::METADATA_KEY]["hop"], 3);
+    assert_eq!(
+        metadata[gateway_bridge::delegation::DELEGATION_KEY]["hop"],
+        3
+    );
 }
 
 #[tokio::test]

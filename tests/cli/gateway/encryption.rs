@@ -121,6 +121,7 @@ async fn sessions_are_encrypted_rekeyed_and_decrypted() {
     let failed = place.sessions(&["rekey"]).await;
     assert_exit_code(&failed, 1);
     assert_contains(&failed.stdout, &["1 failed"]);
+    assert_eq!(failed.stderr.lines().count(), 1, "{}", failed.stderr);
     place.configure(&["key-1"]);
     let (gateway, _url) = GatewayProcess::gateway(&place.0, &[]);
     let locked = place.sessions(&["rekey", "--plain"]).await;

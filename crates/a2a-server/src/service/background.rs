@@ -176,16 +176,8 @@ impl Core {
         let waited = self.settings.unanswered;
         let status = status::failed(&*self.env, &record, status::Failure::Unanswered(waited));
         let change = TaskChange::Status(status);
-        let at_ms = self.now_ms(&record);
-        match self
-            .append(&record, at_ms, std::slice::from_ref(&change))
-            .await
-        {
-            Ok(()) => {
-                record.apply(change.clone(), at_ms);
-                self.changed(&record, &change);
-                Ok(true)
-            }
+        match self.append_one(&mut record, change).await {
+            Ok(()) => Ok(true),
             // The client answered in the meantime.
             Err(StoreError::Conflict | StoreError::Terminal | StoreError::NotFound) => Ok(false),
             Err(error) => Err(error),

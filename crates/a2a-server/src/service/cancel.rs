@@ -10,7 +10,7 @@ use a2a::{A2aError, ErrorReason};
 use futures_util::StreamExt;
 
 use super::active_task::{CancelReason, TaskEnd};
-use super::core::{Core, to_a2a_error};
+use super::core::{Core, found, to_a2a_error};
 use super::submit::stopping;
 use super::{Service, status};
 use crate::store::{Filter, StoreError, SummaryPage};
@@ -85,27 +85,15 @@ impl Core {
             return Ok(Some(record));
         }
         let change = TaskChange::Status(status::canceled(&*self.env, &record, reason));
-        let at_ms = self.now_ms(&record);
-        match self
-            .append(&record, at_ms, std::slice::from_ref(&change))
-            .await
-        {
-            Ok(()) => {
-                record.apply(change.clone(), at_ms);
-                self.changed(&record, &change);
-                Ok(Some(record))
-            }
+        match self.append_one(&mut record, change).await {
+            Ok(()) => Ok(Some(record)),
             Err(StoreError::Conflict | StoreError::Terminal) => Ok(None),
             Err(error) => Err(to_a2a_error(error, task_id)),
         }
     }
 
     async fn stored(&self, task_id: &str) -> Result<TaskRecord, A2aError> {
-        self.store
-            .load(task_id)
-            .await
-            .map_err(|error| to_a2a_error(error, task_id))?
-            .ok_or_else(|| A2aError::task_not_found(task_id))
+        found(self.store.load(task_id).await, task_id)
     }
 }
 

@@ -140,14 +140,9 @@ impl Core {
         caller: &CallContext,
         task_id: &str,
     ) -> Result<TaskRecord, A2aError> {
-        let record = self
-            .store
-            .load(task_id)
-            .await
-            .map_err(|error| to_a2a_error(error, task_id))?;
-        record
-            .filter(|record| record.owner == caller.client)
-            .ok_or_else(|| A2aError::task_not_found(task_id))
+        let loaded = self.store.load(task_id).await;
+        let owned = |record: &TaskRecord| record.owner == caller.client;
+        found(loaded.map(|record| record.filter(owned)), task_id)
     }
 
     /// Loads a task that the caller owns. Returns what `finished` makes of the JSON of a finished task, or any other task
@@ -195,6 +190,20 @@ impl Core {
             finished.apply(change.clone(), at_ms);
         }
         self.store.finish(&finished, changes).await
+    }
+
+    /// Appends a change to a record, in the store and then in the record itself.
+    pub(super) async fn append_one(
+        &self,
+        record: &mut TaskRecord,
+        change: TaskChange,
+    ) -> Result<(), StoreError> {
+        let at_ms = self.now_ms(record);
+        let changes = std::slice::from_ref(&change);
+        self.append(record, at_ms, changes).await?;
+        record.apply(change.clone(), at_ms);
+        self.changed(record, &change);
+        Ok(())
     }
 
     /// Updates metrics, quota and webhooks after the store has a change.
@@ -315,6 +324,16 @@ fn copied_bytes(task: &Task, changes: &[TaskChange]) -> usize {
         + history.sum::<usize>()
         + artifacts.sum::<usize>()
         + changes.iter().map(change).sum::<usize>()
+}
+
+/// Returns what the store found of a task.
+///
+/// # Errors
+/// The task does not exist, or the store failed.
+pub(super) fn found<T>(found: Result<Option<T>, StoreError>, task_id: &str) -> Result<T, A2aError> {
+    found
+        .map_err(|error| to_a2a_error(error, task_id))?
+        .ok_or_else(|| A2aError::task_not_found(task_id))
 }
 
 /// Converts an error of the store to an error for the client. The cause of a failure appears only in the log.

@@ -7,12 +7,12 @@ use a2a::v1_0::{Message, Part, Role, SendMessageResponse, StreamResponse, Task, 
 use futures_util::{StreamExt, stream};
 
 use super::active_task::{ActiveTask, TaskEnd};
-use super::core::{Core, to_a2a_error};
+use super::core::{Core, found, to_a2a_error};
 use super::submit::Accepted;
 use super::view::{View, updates};
 use super::{SendMessage, TaskUpdates};
 use crate::service::CallContext;
-use crate::store::{StoreError, TaskSubscription, TaskUpdate};
+use crate::store::{TaskSubscription, TaskUpdate};
 use crate::task_record::TaskRecord;
 use a2a::A2aError;
 use a2a::Version;
@@ -210,12 +210,6 @@ impl Core {
             reference_task_ids: None,
         }
     }
-}
-
-fn found<T>(found: Result<Option<T>, StoreError>, task_id: &str) -> Result<T, A2aError> {
-    found
-        .map_err(|error| to_a2a_error(error, task_id))?
-        .ok_or_else(|| A2aError::task_not_found(task_id))
 }
 
 /// Returns whether the request wants the task at once; `None` if it does not specify this.

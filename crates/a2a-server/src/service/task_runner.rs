@@ -35,9 +35,6 @@ use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 /// a message in place of the task.
 pub(super) const QUIET_PERIOD: Duration = Duration::from_millis(200);
 
-/// The metadata key of a message for its position in a chain of delegations.
-pub const DELEGATION: &str = "openclaw-remote-agent/delegation";
-
 /// The run that a task needs.
 pub(super) enum RunRequest {
     /// A new run with the client's newest message.

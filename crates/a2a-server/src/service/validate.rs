@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 
 use a2a::v1_0::{Message, Role};
-use a2a::{A2aError, ErrorReason};
+use a2a::{A2aError, DELEGATION_KEY, ErrorReason, MAX_CHAIN_BYTES, is_chain_id};
 use base::json;
 use base::json::encoded_bytes;
+use base::text::essence;
 use serde_json::{Value, json};
 
 use super::core::{Core, to_a2a_error};
-use super::task_runner::DELEGATION;
 use super::{SendMessage, agents};
 use crate::executor::{Agent, OUTPUT_MODES};
 use crate::service::CallContext;
@@ -222,9 +222,6 @@ fn context_not_found(context_id: &str) -> A2aError {
 /// The maximum size of a delegation as JSON, in bytes.
 const MAX_DELEGATION_BYTES: usize = 1024;
 
-/// The maximum length of the id of a chain, in bytes.
-const MAX_CHAIN_BYTES: usize = 128;
-
 /// Returns the delegation of a message as `{"hop", "chain"}`. That of the message precedes that of the request.
 ///
 /// # Errors
@@ -240,12 +237,12 @@ fn delegation_in(
     metadata: Option<&HashMap<String, Value>>,
     field: &'static str,
 ) -> Result<Option<Value>, A2aError> {
-    let Some(value) = metadata.and_then(|metadata| metadata.get(DELEGATION)) else {
+    let Some(value) = metadata.and_then(|metadata| metadata.get(DELEGATION_KEY)) else {
         return Ok(None);
     };
     let parsed = parse_delegation(value).ok_or_else(|| {
         let text = format!(
-            "`{DELEGATION}` in `{field}` is not {{\"hop\": whole number, \"chain\": text of at most {MAX_CHAIN_BYTES} \
+            "`{DELEGATION_KEY}` in `{field}` is not {{\"hop\": whole number, \"chain\": text of at most {MAX_CHAIN_BYTES} \
              characters}}; pass it on as you received it, or leave it out"
         );
         A2aError::new(ErrorReason::InvalidParams, text).at(field)
@@ -260,14 +257,9 @@ fn parse_delegation(value: &Value) -> Option<Value> {
     let hop = json::whole_number(&value["hop"])?;
     match &value["chain"] {
         Value::Null => Some(json!({"hop": hop})),
-        Value::String(chain) if is_name(chain) => Some(json!({"hop": hop, "chain": chain})),
+        Value::String(chain) if is_chain_id(chain) => Some(json!({"hop": hop, "chain": chain})),
         _ => None,
     }
-}
-
-fn is_name(chain: &str) -> bool {
-    (1..=MAX_CHAIN_BYTES).contains(&chain.len())
-        && chain.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 impl Core {
@@ -321,7 +313,7 @@ fn skill_modes(agent: &Agent) -> Vec<&str> {
 fn accepts(accepted: &[String], mode: &str) -> bool {
     let (family, _) = split(mode);
     accepted.iter().any(|accepted_mode| {
-        let accepted_mode = accepted_mode.split(';').next().unwrap_or_default().trim();
+        let accepted_mode = essence(accepted_mode);
         let (kind, subtype) = split(accepted_mode);
         let any = matches!(kind, "*" | "");
         let same = kind.eq_ignore_ascii_case(family)

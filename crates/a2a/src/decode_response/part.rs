@@ -27,11 +27,6 @@ const FILE_MEMBERS: [&str; 11] = [
     "mediaType",
 ];
 
-/// Returns a text as a part.
-pub(super) fn text_part(text: String) -> Value {
-    json!({ "kind": "text", "text": text })
-}
-
 /// Converts a part to the 0.3 form: `kind` follows from the member with the content. Some servers name the kind `type`, or
 /// write the content of a text into `content`.
 pub(super) fn read(mut part: Map<String, Value>, dialect: Dialect) -> Value {
@@ -197,9 +192,11 @@ fn file_members(file: &mut Map<String, Value>) {
         && let Some((media_type, bytes)) =
             file.get("uri").and_then(Value::as_str).and_then(data_url)
     {
+        let media_type = media_type.split(';').next().unwrap_or_default().to_owned();
+        let bytes = Value::String(bytes.to_owned());
         file.remove("uri");
-        file.insert("bytes".into(), Value::String(bytes));
-        if let Some(media_type) = media_type {
+        file.insert("bytes".into(), bytes);
+        if !media_type.is_empty() {
             file.entry("mimeType").or_insert(Value::String(media_type));
         }
     }
@@ -208,14 +205,12 @@ fn file_members(file: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the media type and the base64 of a data URL (RFC 2397); `None` of any other URL.
-fn data_url(url: &str) -> Option<(Option<String>, String)> {
+/// Returns the media type, which may be empty, and the base64 of a data URL (RFC 2397); `None` of any other URL.
+pub fn data_url(url: &str) -> Option<(&str, &str)> {
     let (head, bytes) = url.split_once(',')?;
     let scheme = head.get(..5).filter(|s| s.eq_ignore_ascii_case("data:"))?;
     let media_type = head[scheme.len()..].strip_suffix(";base64")?;
-    let media_type = media_type.split(';').next().unwrap_or_default();
-    let media_type = (!media_type.is_empty()).then(|| media_type.to_owned());
-    (!bytes.contains('%')).then(|| (media_type, bytes.to_owned()))
+    (!bytes.contains('%')).then_some((media_type, bytes))
 }
 
 /// Converts base64 to the standard alphabet with padding and without line breaks. ProtoJSON allows the URL alphabet and

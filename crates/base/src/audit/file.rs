@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::files::private_options;
+use crate::files::{self, private_options};
 
 /// The file by its path. The writer opens it for each batch of lines, so that it soon notices a rotation by another
 /// process.
@@ -85,7 +85,7 @@ impl LogFile {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         if self.is_current(&open.file) {
-            fs::rename(&self.path, rotated_path(&self.path))?;
+            fs::rename(&self.path, files::with_suffix(&self.path, ".1"))?;
             self.torn = false;
         }
         *open = self.open()?;
@@ -111,11 +111,4 @@ impl LogFile {
         };
         here.len() == there.len()
     }
-}
-
-/// Returns the path of the rotated file: the same name with `.1`.
-fn rotated_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".1");
-    name.into()
 }

@@ -1,6 +1,7 @@
 //! Content blocks of the Agent Client Protocol, and parts of A2A.
 
-use base::text::{first_chars, media_type};
+use a2a::text_part;
+use base::text::{essence, first_chars, media_type};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
@@ -62,7 +63,7 @@ fn part(block: &Value, modes: &[String]) -> Result<Option<Value>, RpcError> {
                 return file_part(&STANDARD.encode(text), mime_type, Some(uri), modes).map(Some);
             }
             // Every agent reads text.
-            Ok(Some(text_part(&format!("{uri}:\n{text}"))))
+            Ok(Some(text_part(format!("{uri}:\n{text}"))))
         }
         "resource_link" => {
             let uri = block["uri"]
@@ -83,10 +84,6 @@ fn part(block: &Value, modes: &[String]) -> Result<Option<Value>, RpcError> {
             Err(invalid(format!("unknown type `{kind}` of a content block")))
         }
     }
-}
-
-fn text_part(text: &str) -> Value {
-    json!({"kind": "text", "text": text})
 }
 
 /// Returns a file part.
@@ -119,7 +116,7 @@ fn file_part(
 
 /// Returns whether an agent with these `modes` takes the media type. A mode may be a range such as `image/*`.
 fn takes(modes: &[String], mime_type: &str) -> bool {
-    let essence = mime_type.split(';').next().unwrap_or_default().trim();
+    let essence = essence(mime_type);
     let kind = essence.split('/').next().unwrap_or_default();
     modes.is_empty()
         || modes.iter().any(|mode| {

@@ -14,7 +14,7 @@ use egress::{address::is_this_machine, credential::Trust};
 use gateway_bridge::{
     Signer,
     client::{ClientError, ClientErrorKind, Connector, Endpoint, Health, Requester},
-    delegation::{Delegation, METADATA_KEY},
+    delegation::{DELEGATION_KEY, Delegation},
 };
 use gateway_server::config::{PORT, ServerConfig, default_state_dir};
 use secrecy::SecretString;
@@ -183,7 +183,7 @@ impl GatewayArgs {
         let mut requester = connected.map_err(|error| failure(&error))?;
         if let Some(delegation) = delegation {
             let next = Delegation::next(Some(delegation), Uuid::new_v4);
-            requester.set_metadata(METADATA_KEY, next.json());
+            requester.set_metadata(DELEGATION_KEY, next.json());
         }
         Ok(requester)
     }

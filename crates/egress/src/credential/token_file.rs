@@ -3,14 +3,14 @@
 //! A process locks a file before it uses the refresh token in it: servers that rotate refresh tokens take a second use for a
 //! theft, and end the sign-in.
 
-use std::fs::{self, TryLockError};
+use std::fs::TryLockError;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use base::files::{self, LockedFile};
+use base::files::{self, FileVersion, LockedFile};
 use base::json::{self, Limits};
 use base::text::{hex, shell_word};
 use parking_lot::Mutex;
@@ -47,12 +47,9 @@ pub struct TokenFile {
 
 /// The file that this process has read or written last, and when it has looked at it.
 struct Seen {
-    stamp: Stamp,
+    version: Option<FileVersion>,
     at: Instant,
 }
-
-/// What a replacement of the file changes: time, size, and on Unix its number; `None` without a file.
-type Stamp = Option<(SystemTime, u64, u64)>;
 
 /// A stored token.
 #[derive(Clone, Serialize, Deserialize)]
@@ -170,19 +167,19 @@ impl TokenFile {
         let before = match &mut *self.seen.lock() {
             Some(seen) if seen.at.elapsed() >= CHECK_INTERVAL => {
                 seen.at = Instant::now();
-                seen.stamp
+                seen.version
             }
             _ => return false,
         };
         let path = self.path("json");
-        let now = files::blocking(move || Ok(stamp(&path))).await;
+        let now = files::blocking(move || Ok(FileVersion::at(&path))).await;
         now.is_ok_and(|now| now != before)
     }
 
     fn see(&self) {
-        let stamp = stamp(&self.path("json"));
+        let version = FileVersion::at(&self.path("json"));
         let at = Instant::now();
-        *self.seen.lock() = Some(Seen { stamp, at });
+        *self.seen.lock() = Some(Seen { version, at });
     }
 
     /// Replaces the token. The caller has the lock.
@@ -247,15 +244,6 @@ impl TokenFile {
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
-    let metadata = fs::metadata(path).ok()?;
-    #[cfg(unix)]
-    let number = std::os::unix::fs::MetadataExt::ino(&metadata);
-    #[cfg(not(unix))]
-    let number = 0;
-    Some((metadata.modified().ok()?, metadata.len(), number))
-}
-
 impl Hash for TokenFile {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.path("json").hash(state);
@@ -265,6 +253,8 @@ impl Hash for TokenFile {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::fs;
+
     use super::*;
     use testkit::folder::Folder;
 

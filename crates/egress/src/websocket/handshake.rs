@@ -1,5 +1,6 @@
 //! The upgrade from HTTP to a WebSocket (RFC 6455 §4).
 
+use base::text::essence;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{
@@ -130,7 +131,7 @@ pub fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
 
 fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    let named = value.split(';').next()?.trim();
+    let named = essence(value);
     (!named.is_empty()).then(|| named.to_ascii_lowercase())
 }
 

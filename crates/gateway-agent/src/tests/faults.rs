@@ -82,7 +82,7 @@ async fn chain_of_delegations_ends_at_its_maximum_depth() {
     let gateway = Gateway::start().await;
     let mut coder = Running::start(&gateway, "coder", []).await;
     let mut client = gateway.client("steward").await;
-    let deep = |hop: u64| message("s-1", "work").with_metadata(METADATA_KEY, json!({"hop": hop}));
+    let deep = |hop: u64| message("s-1", "work").with_metadata(DELEGATION_KEY, json!({"hop": hop}));
     client.send(deep(AgentSettings::MAX_DEPTH)).await;
     assert_eq!(text(&client.next().await), "I read: work");
     assert_eq!(coder.turn().await.delegation.unwrap().hop, 4);
@@ -100,12 +100,12 @@ async fn malformed_delegation_is_refused() {
     let mut coder = Running::start(&gateway, "coder", []).await;
     let mut client = gateway.client("steward").await;
     for malformed in [json!({"hop": "9"}), json!({"hop": -1}), json!({}), json!(9)] {
-        let message = message("s-1", "work").with_metadata(METADATA_KEY, malformed);
+        let message = message("s-1", "work").with_metadata(DELEGATION_KEY, malformed);
         client.send(message).await;
         let error = client.next().await;
         assert_eq!(error.content()["code"], 3004, "{}", error.to_text());
         let message = error.content_str("message").unwrap();
-        assert!(message.contains(METADATA_KEY), "{message}");
+        assert!(message.contains(DELEGATION_KEY), "{message}");
     }
     assert!(coder.turns.try_recv().is_err(), "the backend is not asked");
 }
@@ -149,7 +149,7 @@ async fn refused_message_does_not_release_the_next_one() {
     let mut client = gateway.client("steward").await;
     client.send(message("s-1", "slow")).await;
     coder.turn().await;
-    let deep = message("s-1", "deep").with_metadata(METADATA_KEY, json!({"hop": 5}));
+    let deep = message("s-1", "deep").with_metadata(DELEGATION_KEY, json!({"hop": 5}));
     client.send(deep).await;
     assert_eq!(client.next().await.content()["code"], 3004);
     client.send(message("s-1", "third")).await;

@@ -12,18 +12,12 @@ use crate::pending_tasks::PendingTasks;
 use crate::settings::Settings;
 use base::environment::Environment;
 use base::log::{Level, Log};
-use collective::{CloseCode, Envelope, EnvelopeError, ErrorCode, Kind, SUBPROTOCOL};
+use collective::{Channel, CloseCode, Envelope, EnvelopeError, ErrorCode, Kind, SUBPROTOCOL};
 use egress::websocket::Sender;
 use egress::{NetError, Sent};
 use peer::{Delivered, PeerError, PeerErrorKind};
 
 use super::registry::AgentRegistry;
-
-/// The channel with the status of agents (Heretek A2A §6.2).
-const AGENT_STATUS_CHANNEL: &str = "agent:status";
-
-/// The channel with decisions on proposals from earlier connections.
-const DECISION_CHANNEL: &str = "triad:decision";
 
 /// The prefix of the correlation ids of subscription requests.
 const SUBSCRIPTION_ID_PREFIX: &str = "sub-";
@@ -196,13 +190,14 @@ impl A2aV1Connection {
 
     /// Subscribes to the status of agents. Ignores the error of a gateway without that channel.
     pub(super) async fn subscribe(&self) {
-        let mut content = json!({"channel": AGENT_STATUS_CHANNEL});
+        let mut content = json!({"channel": Channel::Status.as_str()});
         if !self.settings.agents.is_empty() {
             content["agents"] = json!(self.settings.agents);
         }
         self.send_subscribe(content).await;
         if self.tasks.reopen() {
-            self.send_subscribe(json!({"channel": DECISION_CHANNEL}))
+            // Decisions on proposals from earlier connections.
+            self.send_subscribe(json!({"channel": Channel::Decisions.as_str()}))
                 .await;
         }
     }

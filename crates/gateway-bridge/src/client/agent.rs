@@ -12,10 +12,7 @@ use super::{
 };
 use crate::a2a_v1::new_id;
 use base::environment::Environment;
-use collective::{Envelope, ErrorCode, Kind, SignatureStatus, Vote};
-
-/// The channel of the triad's decisions.
-const DECISIONS: &str = "triad:decision";
+use collective::{Channel, Envelope, ErrorCode, Kind, SignatureStatus, Vote, text_of};
 
 /// The maximum number of concurrent replies. The agent rejects further requests with `AGENT_BUSY`.
 const MAX_REPLIES: usize = 1024;
@@ -169,7 +166,7 @@ pub(super) async fn run(
                 on_event(&AgentEvent::decided(&envelope));
                 None
             }
-            Kind::Event if envelope.content_str("channel") == Some(DECISIONS) => {
+            Kind::Event if envelope.content_str("channel") == Some(Channel::Decisions.as_str()) => {
                 on_event(&AgentEvent::decided(&envelope));
                 None
             }
@@ -210,7 +207,8 @@ async fn subscribe_decisions(
     env: &dyn Environment,
 ) -> Result<String, ClientError> {
     let id = new_id(env);
-    let request = Envelope::new(Kind::Subscribe, json!({"channel": DECISIONS}));
+    let content = json!({"channel": Channel::Decisions.as_str()});
+    let request = Envelope::new(Kind::Subscribe, content);
     sender.send(request.with("id", id.as_str())).await?;
     Ok(id)
 }
@@ -272,19 +270,5 @@ fn vote_on_proposal(
 /// Returns the text content of a message, or the text of its parts.
 pub fn message_text(message: &Envelope) -> String {
     let content = message.content();
-    let content = match content.get("content") {
-        Some(inner) => inner,
-        None => content,
-    };
-    match content {
-        Value::String(text) => text.clone(),
-        content => {
-            let parts = content["parts"].as_array().into_iter().flatten();
-            let texts: Vec<&str> = parts.filter_map(|part| part["text"].as_str()).collect();
-            match texts.is_empty() {
-                true => content.to_string(),
-                false => texts.join("\n"),
-            }
-        }
-    }
+    text_of(content.get("content").unwrap_or(content)).into_owned()
 }

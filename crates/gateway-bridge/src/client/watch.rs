@@ -9,13 +9,10 @@ use serde_json::{Value, json};
 use super::{ClientError, connection::ClientConnection};
 use crate::a2a_v1::new_id;
 use base::environment::Environment;
-use collective::{Envelope, Kind};
+use collective::{Channel, Envelope, Kind};
 
 /// The channels that the client subscribes to. The gateway handles the subscriptions in this order.
-const CHANNELS: [&str; 2] = ["agent:status", EVENTS];
-
-/// The channel of the gateway's events.
-const EVENTS: &str = "gateway:events";
+const CHANNELS: [Channel; 2] = [Channel::Status, Channel::Events];
 
 /// An observation of the client.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,8 +53,8 @@ impl<'a, O: Fn(&Observation) + Sync> Watcher<'a, O> {
         let observe = self.observe;
         let mut requests = Vec::new();
         for channel in CHANNELS {
-            let mut content = json!({"channel": channel});
-            if channel == EVENTS {
+            let mut content = json!({"channel": channel.as_str()});
+            if channel == Channel::Events {
                 content["content"] = self.content.into();
                 if let Some(cursor) = &*self.cursor.lock() {
                     content["after"] = cursor.as_str().into();
@@ -71,10 +68,10 @@ impl<'a, O: Fn(&Observation) + Sync> Watcher<'a, O> {
         loop {
             let envelope = connection.recv().await?;
             let content = envelope.content();
-            let channel = envelope.content_str("channel");
+            let channel = envelope.content_str("channel").and_then(Channel::from_name);
             match envelope.kind() {
                 Kind::Status => observe(&Observation::Status(content.clone())),
-                Kind::Event | Kind::Subscribe if channel == Some(EVENTS) => {
+                Kind::Event | Kind::Subscribe if channel == Some(Channel::Events) => {
                     if let Some(cursor) = envelope.content_str("cursor") {
                         *self.cursor.lock() = Some(cursor.to_owned());
                     }

@@ -16,6 +16,7 @@
 use std::borrow::Cow;
 
 use a2a::Part;
+use base::text::essence;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -100,7 +101,7 @@ fn file(part: &Part, image_bytes: usize, attachments: &mut Vec<Value>) -> String
 }
 
 fn is_text(mime_type: &str) -> bool {
-    let essence = mime_type.split(';').next().unwrap_or(mime_type).trim();
+    let essence = essence(mime_type);
     essence.starts_with("text/")
         || essence.ends_with("+json")
         || essence.ends_with("+xml")

@@ -7,9 +7,9 @@ use std::num::NonZeroUsize;
 
 use lru::LruCache;
 use serde_json::{Map, Value, json};
-use url::Url;
+use url::{Position, Url};
 
-use a2a::Task;
+use a2a::{Task, data_url, text_part};
 use peer::PeerError;
 
 /// The id of the artifact with the answer.
@@ -252,11 +252,6 @@ pub(super) fn find_answer(history: &Value, run: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Returns a text part.
-pub(super) fn text_part(text: &str) -> Value {
-    json!({ "kind": "text", "text": text })
-}
-
 /// Returns the parts of a payload `{text, mediaUrl, mediaUrls}`.
 fn parts_of(payload: &Value) -> Vec<Value> {
     let text = payload["text"].as_str().filter(|text| !text.is_empty());
@@ -290,23 +285,17 @@ fn file_part(media: &str) -> Value {
             }
             json!({ "kind": "file", "file": file })
         }
-        Ok(url) if url.scheme() == "data" => data_url(url.path()),
-        _ => text_part(&format!(
+        Ok(url) if url.scheme() == "data" => match data_url(&url[..Position::AfterPath]) {
+            Some(("", bytes)) => json!({ "kind": "file", "file": { "bytes": bytes } }),
+            Some((mime_type, bytes)) => {
+                json!({ "kind": "file", "file": { "bytes": bytes, "mimeType": mime_type } })
+            }
+            None => text_part("[The agent made a file in an unreadable encoding.]"),
+        },
+        _ => text_part(format!(
             "[The agent made the file {}. It stays on the gateway's machine; the gateway does not transfer it.]",
             last_of(media)
         )),
-    }
-}
-
-/// Parses `TYPE;base64,BYTES`, the part of a data URL after `data:`.
-fn data_url(rest: &str) -> Value {
-    let (head, bytes) = rest.split_once(',').unwrap_or((rest, ""));
-    match head.strip_suffix(";base64") {
-        Some(mime_type) if !mime_type.is_empty() => {
-            json!({ "kind": "file", "file": { "bytes": bytes, "mimeType": mime_type } })
-        }
-        Some(_) => json!({ "kind": "file", "file": { "bytes": bytes } }),
-        None => text_part("[The agent made a file in an unreadable encoding.]"),
     }
 }
 

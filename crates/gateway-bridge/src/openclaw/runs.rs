@@ -144,7 +144,7 @@ async fn record_delegation(
     key: &str,
     log: &Arc<dyn Log>,
 ) -> Result<(), PeerError> {
-    let work = message_field(outgoing, delegation::METADATA_KEY).and_then(Delegation::read);
+    let work = message_field(outgoing, delegation::DELEGATION_KEY).and_then(Delegation::read);
     let (Some(state_dir), Some(work)) = (&call.state_dir, work) else {
         return Ok(());
     };

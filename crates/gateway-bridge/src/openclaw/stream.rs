@@ -6,11 +6,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use a2a::Event;
+use a2a::{Event, text_part};
 use peer::{BoxFuture, EventStream, NextEvent, PeerError};
 
 use super::connection::OpenClawConnection;
-use super::outcome::{ARTIFACT_ID, RunOutcome, artifact, from_response, message, text_part};
+use super::outcome::{ARTIFACT_ID, RunOutcome, artifact, from_response, message};
 use super::protocol;
 use super::protocol::{RequestError, invalid_shape};
 use super::run_event::{RunEvent, RunEventReceiver, ToolUse};

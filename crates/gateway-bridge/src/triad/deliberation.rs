@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::TRIAD;
 use crate::client::Ballot;
-use a2a::{Event, ShapeError, Task};
+use a2a::{Event, ShapeError, Task, text_part};
 use collective::Decision;
 use peer::{EventStream, NextEvent};
 
@@ -47,7 +47,7 @@ impl Deliberation {
             text: text.to_owned(),
             stop: CancellationToken::new(),
             state: Mutex::new(DeliberationState {
-                status: json!({ "state": "working", "message": message(&[text_part(&status_text)]) }),
+                status: json!({ "state": "working", "message": message(&[text_part(status_text)]) }),
                 ..DeliberationState::default()
             }),
             count: watch::Sender::new(0),
@@ -98,7 +98,7 @@ impl Deliberation {
 
     /// Reports that a member did not vote.
     pub(super) fn member_missing(&self, member: &str, reason: &str) {
-        self.progress(&[text_part(&format!("{member} has not voted: {reason}"))]);
+        self.progress(&[text_part(format!("{member} has not voted: {reason}"))]);
     }
 
     /// Reports the decision. `reasons` says why members are missing.
@@ -241,10 +241,6 @@ impl EventStream for DeliberationStream {
             }
         }
     }
-}
-
-fn text_part(text: &str) -> Value {
-    json!({ "kind": "text", "text": text })
 }
 
 fn message(parts: &[Value]) -> Value {

@@ -164,10 +164,10 @@ impl Triad {
         let until = Instant::now() + proposal.open_for;
         let metadata = outgoing.metadata.as_ref();
         let delegation = metadata
-            .and_then(|all| all.get(delegation::METADATA_KEY))
+            .and_then(|all| all.get(delegation::DELEGATION_KEY))
             .cloned();
         let metadata: Map<_, _> = delegation
-            .map(|delegation| (delegation::METADATA_KEY.to_owned(), delegation))
+            .map(|delegation| (delegation::DELEGATION_KEY.to_owned(), delegation))
             .into_iter()
             .collect();
         let voters = members.into_iter().map(|agent| {

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use collective::{Envelope, ErrorCode, GATEWAY, Kind};
+use collective::{Channel, Envelope, ErrorCode, GATEWAY, Kind};
 
 use crate::access::Operation;
 use crate::audit::Outcome;
-use crate::channels::Channel;
 use crate::connected_client::Client;
 use crate::frames::{ReplyContext, RequestError};
 use crate::sessions::Summary;

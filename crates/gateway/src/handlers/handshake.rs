@@ -7,7 +7,9 @@ use base::jws::KeySet;
 use base::text::first_chars;
 use serde_json::{Value, json};
 
-use collective::{Envelope, ErrorCode, GATEWAY, Kind, PROTOCOL_VERSION, is_compatible};
+use collective::{
+    Envelope, ErrorCode, GATEWAY, Kind, MAX_SERVED_AGENTS, PROTOCOL_VERSION, is_compatible,
+};
 
 use crate::access::Operation;
 use crate::agent;
@@ -16,9 +18,6 @@ use crate::connected_client::Client;
 use crate::frames::{ReplyContext, RequestError};
 use crate::outbox::Close;
 use crate::state::GatewayState;
-
-/// The maximum number of agents that one connection serves.
-const MAX_SERVED_AGENTS: usize = 256;
 
 impl GatewayState {
     /// Handles an authentication message (Heretek A2A §5.4).

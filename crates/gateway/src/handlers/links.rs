@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use collective::{Envelope, ErrorCode, Kind};
+use collective::{Channel, Envelope, ErrorCode, Kind};
 
 use crate::agent;
 use crate::audit::Outcome;
-use crate::channels::Channel;
 use crate::connected_client::Client;
 use crate::frames::{ReplyContext, RequestError};
 use crate::links::{Link, is_triad, next_hop};

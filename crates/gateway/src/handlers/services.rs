@@ -131,11 +131,7 @@ impl GatewayState {
             );
             return Err(RequestError::new(ErrorCode::AgentError, message));
         }
-        let max_bytes = self
-            .config
-            .limits
-            .frame_bytes
-            .saturating_sub(ENVELOPE_BYTES);
+        let max_bytes = self.max_content_bytes();
         let (mut body, mut read) = (response.body, Vec::new());
         while let Some(chunk) = body.next().await {
             let chunk = chunk.map_err(|error| service_error(name, &error))?;
@@ -202,11 +198,7 @@ impl GatewayState {
             return Err(RequestError::new(ErrorCode::InvalidContent, message));
         };
         self.check_state_dir(envelope)?;
-        let max_bytes = self
-            .config
-            .limits
-            .frame_bytes
-            .saturating_sub(ENVELOPE_BYTES);
+        let max_bytes = self.max_content_bytes();
         let identity = client.share_key();
         let share = self.shares.open_management(&identity);
         let share = share.ok_or_else(|| {
@@ -237,6 +229,12 @@ impl GatewayState {
         let content = json!({"service": GATEWAY, "result": result});
         let response = context.reply(Kind::Response, content).with("from", GATEWAY);
         self.send(client, response).await;
+    }
+
+    /// Returns the maximum size of a result in a frame, in bytes.
+    fn max_content_bytes(&self) -> usize {
+        let frame_bytes = self.config.limits.frame_bytes;
+        frame_bytes.saturating_sub(ENVELOPE_BYTES)
     }
 
     /// Refuses a request for a gateway with another state directory.

@@ -7,12 +7,12 @@ use serde_json::Value;
 use tokio::task::AbortHandle;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use collective::{Envelope, ErrorCode, GATEWAY, Kind, MAJORITY, Vote, VoteRejection};
+use collective::{Channel, Envelope, ErrorCode, GATEWAY, Kind, MAJORITY, Vote, VoteRejection};
 
 use crate::access::Operation;
 use crate::agent::TRIAD;
 use crate::audit::Outcome;
-use crate::channels::{Channel, GatewayEvent};
+use crate::channels::GatewayEvent;
 use crate::connected_client::Client;
 use crate::frames;
 use crate::frames::{ReplyContext, RequestError};

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::*;
-use crate::channels::Channel;
 use crate::outbox::{ByteBudget, Outbox};
+use collective::Channel;
 
 fn client(id: &str) -> Arc<Client> {
     let outbox = Outbox::new(1 << 20, ByteBudget::new(1 << 20));
@@ -39,11 +39,11 @@ fn error_code_follows_status_of_recipient() {
     assert_eq!(code(registry.recipient("alpha")), 3002);
     registry.set_agents(&one, names(&["alpha"])).unwrap();
     assert!(Arc::ptr_eq(&registry.recipient("alpha").unwrap(), &one));
-    registry.set_status("alpha", Status::Idle);
+    registry.set_status("alpha", AgentStatus::Idle);
     registry.recipient("alpha").unwrap();
-    registry.set_status("alpha", Status::Busy);
+    registry.set_status("alpha", AgentStatus::Busy);
     assert_eq!(code(registry.recipient("alpha")), 3003);
-    registry.set_status("alpha", Status::Error);
+    registry.set_status("alpha", AgentStatus::Error);
     assert_eq!(code(registry.recipient("alpha")), 3002);
 }
 
@@ -58,14 +58,14 @@ fn first_client_keeps_agent_until_it_disconnects() {
     assert_eq!(refused.code.number(), 5004);
     assert_eq!(
         registry.status("beta"),
-        Some(Status::Offline),
+        Some(AgentStatus::Offline),
         "all or nothing"
     );
     registry.remove_client(&one);
     registry
         .set_agents(&two, names(&["beta", "alpha"]))
         .unwrap();
-    assert_eq!(registry.status("alpha"), Some(Status::Online));
+    assert_eq!(registry.status("alpha"), Some(AgentStatus::Online));
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn unadvertised_agent_is_released() {
         .set_agents(&one, names(&["alpha", "beta"]))
         .unwrap();
     registry.set_agents(&one, names(&["beta"])).unwrap();
-    assert_eq!(registry.status("alpha"), Some(Status::Offline));
-    assert_eq!(registry.status("beta"), Some(Status::Online));
+    assert_eq!(registry.status("alpha"), Some(AgentStatus::Offline));
+    assert_eq!(registry.status("beta"), Some(AgentStatus::Online));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn offline_unconfigured_agents_are_bounded() {
     }
     registry.set_agents(&one, Vec::new()).unwrap();
     assert_eq!(registry.status("guest-0"), None);
-    assert_eq!(registry.status("guest-1"), Some(Status::Offline));
+    assert_eq!(registry.status("guest-1"), Some(AgentStatus::Offline));
     assert_eq!(registry.list().len(), 2 + MAX_OFFLINE_AGENTS);
 }
 

@@ -1,6 +1,6 @@
 //! Rewrites session files: encrypted with the first key, or plain. All functions block.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,11 @@ impl Sessions {
         let failed = |error| SessionError::io("write", &draft, error);
         // A process that was killed may have left it.
         files::remove_durably(&draft).map_err(failed)?;
-        let meta = store.meta(&path, &key.session)?;
+        // `Store::meta` would also log the error that this returns.
+        let keys = store.keys.as_deref();
+        let scanned = File::open(&path)
+            .and_then(|file| SessionMeta::scan(&file, &key.session, store.now(), keys));
+        let meta = scanned.map_err(|error| SessionError::io("read", &path, error))?;
         if let Some(line) = meta.damaged {
             return Err(SessionError::Corrupt(key.clone(), path, line));
         }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use base::environment::Environment;
 use base::log::Log;
-use gateway_bridge::delegation::{Delegation, DelegationFile, DelegationLookup, METADATA_KEY};
+use gateway_bridge::delegation::{DELEGATION_KEY, Delegation, DelegationFile, DelegationLookup};
 
 /// Writes the delegation file of an OpenClaw.
 pub(super) struct DelegationWriter {
@@ -99,7 +99,7 @@ fn malformed() -> Outcome {
     Outcome::Failed {
         reason: "delegation_malformed",
         text: format!(
-            "the metadata `{METADATA_KEY}` is not {{\"hop\": number, \"chain\": text}}, so the run did not start. Pass it on as \
+            "the metadata `{DELEGATION_KEY}` is not {{\"hop\": number, \"chain\": text}}, so the run did not start. Pass it on as \
              you received it, or leave it out"
         ),
     }

@@ -367,7 +367,7 @@ impl Runs {
             metadata.insert(openclaw::THINKING_KEY.to_owned(), thinking.as_str().into());
         }
         if let Some(delegation) = delegation {
-            metadata.insert(delegation::METADATA_KEY.to_owned(), delegation);
+            metadata.insert(delegation::DELEGATION_KEY.to_owned(), delegation);
         }
         SendRequest {
             message_id: run.to_owned(),

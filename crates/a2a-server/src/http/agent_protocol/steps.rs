@@ -8,7 +8,7 @@ use a2a::v1_0::{
     Artifact, Message, Part, PartContent, Role, SendMessageRequest, SendMessageResponse, Task,
     TaskState,
 };
-use a2a::{A2aError, ErrorReason};
+use a2a::{A2aError, DELEGATION_KEY, ErrorReason};
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use base::json::encoded_bytes;
@@ -21,7 +21,7 @@ use super::drafts::{Draft, Input, Upload, base_name, safe_relative_path};
 use super::{InputBody, Rejection, invalid_input};
 use crate::http::error::Failure;
 use crate::service::CallContext;
-use crate::service::{AGENT, DELEGATION, SendMessage};
+use crate::service::{AGENT, SendMessage};
 use crate::store::Summary;
 
 /// The metadata key of a message for the additional input of a task or step.
@@ -58,7 +58,7 @@ pub(super) fn request(
     parts.extend(files.iter().map(file_part));
     let task_input = start.map(Input::additional).unwrap_or_default();
     let inputs = [&body.additional_input, &task_input];
-    let own_delegation = inputs.iter().find_map(|input| input.get(DELEGATION));
+    let own_delegation = inputs.iter().find_map(|input| input.get(DELEGATION_KEY));
     let delegation = own_delegation.cloned().or(inherited);
     let additional = match body.additional_input {
         Value::Null => task_input,
@@ -66,7 +66,7 @@ pub(super) fn request(
     };
     let mut metadata = HashMap::new();
     if let Some(delegation) = delegation {
-        metadata.insert(DELEGATION.to_owned(), delegation);
+        metadata.insert(DELEGATION_KEY.to_owned(), delegation);
     }
     if !additional.is_null() {
         metadata.insert(ADDITIONAL_INPUT.to_owned(), additional);
@@ -183,7 +183,7 @@ pub(super) fn additional_input(step: &Task) -> Value {
 /// Returns the delegation of the client's first message.
 pub(super) fn delegation(step: &Task) -> Option<Value> {
     let metadata = first_user_message(step)?.metadata.as_ref()?;
-    metadata.get(DELEGATION).cloned()
+    metadata.get(DELEGATION_KEY).cloned()
 }
 
 fn first_user_message(step: &Task) -> Option<&Message> {

@@ -1,6 +1,7 @@
 //! The start of runs: the permits that a run waits for, and the tasks that the server leaves to another process when it
 //! stops.
 
+use a2a::DELEGATION_KEY;
 use a2a::ErrorReason;
 use a2a::v1_0::Message;
 use base::json::encoded_bytes;
@@ -8,7 +9,7 @@ use base::run_slots::RunSlot;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::sleep;
 
-use super::{DELEGATION, QUIET_PERIOD, RunEnd, RunRequest, TaskRunner, UNLOAD_BYTES, WriteError};
+use super::{QUIET_PERIOD, RunEnd, RunRequest, TaskRunner, UNLOAD_BYTES, WriteError};
 use crate::executor::{ExecutionEvent, Outcome, RunInput};
 use crate::service::active_task::{Running, Start};
 use crate::service::core::to_a2a_error;
@@ -82,7 +83,7 @@ impl TaskRunner {
 
 /// Returns the position of a message in a chain of delegations.
 fn delegation(message: &Message) -> Option<serde_json::Value> {
-    message.metadata.as_ref()?.get(DELEGATION).cloned()
+    message.metadata.as_ref()?.get(DELEGATION_KEY).cloned()
 }
 
 /// Creates the input of the executor.

@@ -1,5 +1,7 @@
 //! The terminal states of a task.
 
+use a2a::DELEGATION_KEY;
+
 use super::failing_store::FailingStore;
 use super::*;
 
@@ -200,7 +202,7 @@ async fn job_has_client_agent_and_session() {
     let mut harness = harness().await;
     let mut send = text_message("hello").with_context_id("c");
     send.request.message.metadata =
-        metadata(DELEGATION, serde_json::json!({"hop": 2, "chain": "c"}));
+        metadata(DELEGATION_KEY, serde_json::json!({"hop": 2, "chain": "c"}));
     let task = harness.send_immediate(send).await;
     let input = harness.run().await.input;
     assert_eq!(input.task_id, task.id);

@@ -337,7 +337,7 @@ pub(super) fn put_push(
              VALUES (?1, ?2, (SELECT coalesce(max(place), 0) + 1 FROM pushes WHERE task = ?1), ?3, ?4)
              ON CONFLICT (task, config) DO UPDATE SET version = excluded.version, body = excluded.body",
         )?
-        .execute(params![key, config_id, version_name(version), json])?;
+        .execute(params![key, config_id, version.as_str(), json])?;
     count_bytes(connection, key)
 }
 
@@ -385,11 +385,4 @@ fn count_bytes(connection: &Connection, key: i64) -> Result<(String, i64), SqlEr
 
 pub(super) fn number(revision: u64) -> i64 {
     i64::try_from(revision).unwrap_or(i64::MAX)
-}
-
-fn version_name(version: Version) -> &'static str {
-    match version {
-        Version::V0_3 => "0.3",
-        Version::V1_0 => "1.0",
-    }
 }

@@ -110,11 +110,27 @@ fn repeated_media_url_is_one_file() {
 
 #[test]
 fn data_url_stays_bytes() {
-    let payload = json!({"mediaUrl": "data:image/png;base64,iVBORw0="});
-    assert_eq!(
-        parts_of(&payload),
-        [json!({"kind": "file", "file": {"bytes": "iVBORw0=", "mimeType": "image/png"}})]
-    );
+    for (url, file) in [
+        (
+            "data:image/png;base64,iVBORw0=",
+            json!({"bytes": "iVBORw0=", "mimeType": "image/png"}),
+        ),
+        (
+            "DATA:a/b;charset=x;base64,aGk=#x",
+            json!({"bytes": "aGk=", "mimeType": "a/b;charset=x"}),
+        ),
+        ("data:;base64,aGk=", json!({"bytes": "aGk="})),
+    ] {
+        let part = json!({"kind": "file", "file": file});
+        assert_eq!(parts_of(&json!({"mediaUrl": url})), [part], "{url}");
+    }
+    for url in ["data:a/b,hi", "data:a/b;base64", "data:a/b;base64,aGk%3D"] {
+        let part = &parts_of(&json!({"mediaUrl": url}))[0];
+        assert!(
+            part["text"].to_string().contains("unreadable encoding"),
+            "{part}"
+        );
+    }
 }
 
 #[test]

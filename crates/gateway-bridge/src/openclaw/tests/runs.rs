@@ -107,7 +107,7 @@ async fn delegation_depth_is_written_before_the_run() {
     outgoing.blocking = false;
     outgoing.metadata = Some(
         [(
-            delegation::METADATA_KEY.to_owned(),
+            delegation::DELEGATION_KEY.to_owned(),
             json!({"hop": 3, "chain": "c"}),
         )]
         .into_iter()
@@ -136,7 +136,7 @@ async fn unrecordable_delegation_is_not_sent() {
     };
     let mut outgoing = text_message("hello");
     outgoing.metadata = Some(
-        [(delegation::METADATA_KEY.to_owned(), json!({"hop": 3}))]
+        [(delegation::DELEGATION_KEY.to_owned(), json!({"hop": 3}))]
             .into_iter()
             .collect(),
     );

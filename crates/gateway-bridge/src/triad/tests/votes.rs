@@ -126,7 +126,7 @@ async fn each_member_gets_own_session_and_depth() {
     let mut outgoing = proposal_message("x");
     let row = json!({"hop": 2, "chain": "c"});
     outgoing.metadata = Some(
-        [(delegation::METADATA_KEY.to_owned(), row.clone())]
+        [(delegation::DELEGATION_KEY.to_owned(), row.clone())]
             .into_iter()
             .collect(),
     );
@@ -146,7 +146,7 @@ async fn each_member_gets_own_session_and_depth() {
         assert_ne!(call.context_id.as_deref(), Some("mine"));
         assert_eq!(call.session_key.as_deref(), Some("agent:main:main"));
         assert_eq!(
-            outgoing.metadata.as_ref().unwrap()[delegation::METADATA_KEY],
+            outgoing.metadata.as_ref().unwrap()[delegation::DELEGATION_KEY],
             row
         );
     }

@@ -7,7 +7,7 @@ use a2a::{Part, SendRequest};
 use a2a_server::executor::{Agent, Outcome};
 use base::environment::Environment;
 use gateway_bridge::TRIAD;
-use gateway_bridge::delegation::METADATA_KEY;
+use gateway_bridge::delegation::DELEGATION_KEY;
 use peer::Member;
 use serde_json::{Map, Value};
 
@@ -153,7 +153,7 @@ impl Proposal {
         let mut parts = self.parts.clone();
         parts.push(Part::data(Map::from_iter(deadline)));
         let delegation = self.delegation.clone();
-        let metadata = delegation.map(|it| Map::from_iter([(METADATA_KEY.to_owned(), it)]));
+        let metadata = delegation.map(|it| Map::from_iter([(DELEGATION_KEY.to_owned(), it)]));
         SendRequest {
             message_id: self.id.clone(),
             parts,
@@ -209,7 +209,7 @@ mod tests {
         )
         .unwrap_or_else(|_| panic!("a proposal"));
         let again = Proposal::from_run(&proposal.run(), text("Ship it"), delegation).unwrap();
-        assert_eq!(again.request().metadata.unwrap()[METADATA_KEY]["hop"], 2);
+        assert_eq!(again.request().metadata.unwrap()[DELEGATION_KEY]["hop"], 2);
         assert_eq!(
             format!("{:?}", again.request()),
             format!("{:?}", proposal.request())

@@ -109,5 +109,5 @@ fn request_has_the_time_limit_and_the_delegation() {
     let metadata = request.metadata.unwrap();
     assert_eq!(metadata[openclaw::RUN_TIMEOUT_KEY], 60_000);
     assert_eq!(metadata[openclaw::THINKING_KEY], "high");
-    assert_eq!(metadata[delegation::METADATA_KEY], delegation);
+    assert_eq!(metadata[delegation::DELEGATION_KEY], delegation);
 }
