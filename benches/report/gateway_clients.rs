@@ -1,8 +1,10 @@
 //! Agents that reply or vote, and senders, in their own process.
 
 use std::{
+    collections::HashSet,
     io::BufRead as _,
     net::SocketAddr,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -17,12 +19,17 @@ use futures_util::{
 };
 use openclaw_remote_agent::plugin::assemble;
 use openclaw_remote_agent::remote_agent::{PollIntervals, ToolCall};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     task::JoinSet,
 };
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
@@ -30,9 +37,9 @@ use tokio_tungstenite::{
         protocol::{Role, WebSocketConfig},
     },
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{either::Either, sync::CancellationToken};
 
-type Socket = WebSocketStream<TcpStream>;
+type Socket = WebSocketStream<Either<TcpStream, TlsStream<TcpStream>>>;
 
 pub(crate) const ROLE: &str = "--gateway-clients";
 
@@ -72,20 +79,32 @@ const CONVERSATIONS: usize = 64;
 /// Connects agents that reply, begins the conversations, and sends messages in them for the requested time.
 async fn measure_messages(command: &Value) -> Value {
     let count_field = |name: &str| usize::try_from(command[name].as_u64().unwrap()).unwrap();
-    let address: SocketAddr = command["address"].as_str().unwrap().parse().unwrap();
+    let address = parse_address(&command["address"]);
+    let link = &command["link"];
     let routed = command["routed"].as_bool().unwrap();
     let duration = Duration::from_secs_f64(command["seconds"].as_f64().unwrap());
     let mut agents = JoinSet::new();
+    let tls = link["certificates"]
+        .as_str()
+        .map(|folder| tls_connector(folder.as_ref()));
     for n in 0..count_field("agents") {
-        let mut socket = connect(address).await;
+        let mut socket = match &tls {
+            Some(tls) => connect(parse_address(&link["address"]), Some(tls)).await,
+            None => connect(address, None).await,
+        };
         if routed {
             advertise_agent(&mut socket, &format!("agent-{n}")).await;
         }
         agents.spawn(answer_messages(socket));
     }
+    let mut suffix = String::new();
+    if let Some(name) = link["name"].as_str() {
+        suffix = format!("@{name}");
+        wait_for_agents(address, count_field("agents")).await;
+    }
     let mut connected = JoinSet::new();
     for n in 0..count_field("senders") {
-        let mut socket = connect(address).await;
+        let mut socket = connect(address, None).await;
         let key = (command["signed"] == true).then(signing_key);
         if key.is_some() {
             advertise_agent(&mut socket, &format!("sender-{n}")).await;
@@ -95,6 +114,7 @@ async fn measure_messages(command: &Value) -> Value {
             key,
             routed,
             agents: count_field("agents"),
+            suffix: suffix.clone(),
             reply: "x".repeat(200),
             sent: Vec::new(),
         };
@@ -123,6 +143,28 @@ async fn measure_messages(command: &Value) -> Value {
     response
 }
 
+fn parse_address(address: &Value) -> SocketAddr {
+    address.as_str().unwrap().parse().unwrap()
+}
+
+/// Waits until the link of a gateway has offered it this number of agents.
+async fn wait_for_agents(address: SocketAddr, count: usize) {
+    let mut socket = connect(address, None).await;
+    let subscribe = json!({"type": "subscribe", "content": {"channel": "agent:status"}});
+    socket.send(text_frame(&subscribe)).await.unwrap();
+    let mut online = HashSet::new();
+    while online.len() < count {
+        let Message::Text(frame) = socket.next().await.unwrap().unwrap() else {
+            continue;
+        };
+        let message: Value = serde_json::from_str(&frame).unwrap();
+        assert_ne!(message["type"], "error", "{message}");
+        if message["content"]["status"] == "online" {
+            online.insert(message["content"]["agent"].to_string());
+        }
+    }
+}
+
 /// Advertises an agent and waits for the acknowledgement of the gateway.
 async fn advertise_agent(socket: &mut Socket, name: &str) {
     let types = ["message", "proposal", "vote"];
@@ -143,7 +185,7 @@ async fn measure_votes(command: &Value) -> Value {
     let address = command["address"].as_str().unwrap();
     let mut members = JoinSet::new();
     for name in ["alpha", "beta", "charlie"] {
-        let mut socket = connect(address.parse().unwrap()).await;
+        let mut socket = connect(address.parse().unwrap(), None).await;
         advertise_agent(&mut socket, name).await;
         members.spawn(vote_on_proposals(socket));
     }
@@ -193,9 +235,32 @@ async fn vote_on_proposals(mut socket: Socket) {
     }
 }
 
-async fn connect(address: SocketAddr) -> Socket {
-    let mut stream = TcpStream::connect(address).await.unwrap();
+/// Returns a connector with the certificate of the agents, from a folder with that of the authority.
+fn tls_connector(folder: &Path) -> TlsConnector {
+    let file = |name: &str| folder.join(name);
+    let read = |name: &str| CertificateDer::from_pem_file(file(name)).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(read("ca.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(file("agents.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![read("agents.pem")], key);
+    TlsConnector::from(Arc::new(config.unwrap()))
+}
+
+async fn connect(address: SocketAddr, tls: Option<&TlsConnector>) -> Socket {
+    let stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
+    let mut stream = match tls {
+        None => Either::Left(stream),
+        Some(tls) => {
+            let secured = tls.connect(address.ip().into(), stream).await;
+            Either::Right(secured.unwrap())
+        }
+    };
     let request = format!(
         "GET / HTTP/1.1\r\nhost: {address}\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     );
@@ -242,6 +307,8 @@ struct Sender {
     key: Option<SigningKey>,
     routed: bool,
     agents: usize,
+    /// The part of the agents' names that names their link.
+    suffix: String,
     reply: String,
     /// The send time of each message, by its number.
     sent: Vec<Instant>,
@@ -277,7 +344,7 @@ impl Sender {
         let mut message = json!({
             "type": "message",
             "id": format!("msg-{}-{number}", self.name),
-            "agent": format!("agent-{agent}"),
+            "agent": format!("agent-{agent}{}", self.suffix),
             "sessionId": format!("sess-{}", self.name),
             "content": {"role": "user", "content": self.reply},
             "timestamp": 1_711_843_200_000_u64,

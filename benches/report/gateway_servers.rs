@@ -6,8 +6,9 @@ use base::environment::SystemEnvironment;
 use base::log::Silent;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures_util::{SinkExt as _, StreamExt as _};
+use gateway_agent::Supervisor;
 use gateway_server::{Server, config::ServerConfig};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -25,38 +26,54 @@ use crate::gateway_clients;
 
 pub(crate) const ROLE: &str = "--gateway";
 
-/// Serves until the process is killed.
-pub(crate) fn serve(role: &str, folder: &Path) {
+/// Serves until the process is killed: as the echo server, or as a gateway with these settings.
+pub(crate) fn serve(what: &str, folder: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .unwrap();
-    match role {
+    match what {
         "echo" => runtime.block_on(echo()),
-        fsync => runtime.block_on(gateway(fsync, folder)),
+        settings => runtime.block_on(gateway(settings, folder)),
     }
 }
 
-async fn gateway(fsync: &str, folder: &Path) {
+/// Returns the settings of a measured gateway. A role that is no value of `fsync` has `never`.
+pub(crate) fn settings(role: &str) -> Value {
     let limits = json!({"connections": 20_000, "messagesPerSecond": 1_000_000, "burst": 1_000_000});
     let audit = json!({"enabled": false});
-    let mut settings = json!({"fsync": fsync, "limits": limits, "audit": audit});
-    if fsync == "signed" {
-        let key = gateway_clients::signing_key().public_key();
-        let agent = |n| json!({"name": format!("sender-{n}"), "role": "sender", "keys": [key]});
-        settings["fsync"] = "never".into();
-        settings["agents"] = (0..16).map(agent).collect();
-        settings["signing"] = json!({"mode": "verify"});
+    let mut settings = json!({"fsync": "never", "limits": limits, "audit": audit});
+    match role {
+        "signed" => {
+            let key = gateway_clients::signing_key().public_key();
+            let agent = |n| json!({"name": format!("sender-{n}"), "role": "sender", "keys": [key]});
+            settings["agents"] = (0..16).map(agent).collect();
+            settings["signing"] = json!({"mode": "verify"});
+        }
+        "encrypted" => {
+            // The bytes 0 to 31.
+            let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+            settings["sessions"] = json!({"encryption": {"keys": [{"key": key}]}});
+        }
+        "linked" => {}
+        fsync => settings["fsync"] = fsync.into(),
     }
-    let mut config = ServerConfig::parse(&settings.to_string()).unwrap();
+    settings
+}
+
+async fn gateway(settings: &str, folder: &Path) {
+    let mut config = ServerConfig::parse(settings).unwrap();
     config.listen = "127.0.0.1:0".parse().unwrap();
     config.state_dir = folder.to_owned();
     let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::new(Silent))
         .await
         .unwrap();
     println!("{}", server.address());
-    server.run(CancellationToken::new()).await;
+    let mut links = Supervisor::new(Arc::new(Silent));
+    links.add_links(&server);
+    let shutdown = CancellationToken::new();
+    tokio::join!(server.run(shutdown.clone()), links.run(shutdown));
 }
 
 async fn echo() {

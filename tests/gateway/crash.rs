@@ -13,6 +13,7 @@ use std::{
 use base::{environment::SystemEnvironment, log::Silent};
 use egress::{
     AddressPolicy, ReqwestClient,
+    credential::Trust,
     websocket::{self, Dial, Frame, Opened},
 };
 use gateway_server::{config::ServerConfig, sessions::Sessions};
@@ -59,11 +60,13 @@ pub(crate) fn largest_file_size(directory: &Path) -> u64 {
 
 impl Gateway {
     fn start(state: &Path, fsync: &str) -> Self {
-        Self::from_command(
-            Command::new(env!("CARGO_BIN_EXE_remote-agent")),
-            state,
-            fsync,
-        )
+        Self::at_port(state, fsync, 0)
+    }
+
+    /// Starts a gateway on a port; 0 selects a free one.
+    fn at_port(state: &Path, fsync: &str, port: u16) -> Self {
+        let command = Command::new(env!("CARGO_BIN_EXE_remote-agent"));
+        Self::from_command(command, state, fsync, port)
     }
 
     /// Starts a gateway whose writes can fail as on a full disk.
@@ -72,11 +75,11 @@ impl Gateway {
         command
             .args(IGNORE_FILE_SIZE_SIGNAL)
             .arg(env!("CARGO_BIN_EXE_remote-agent"));
-        Self::from_command(command, state, "always")
+        Self::from_command(command, state, "always", 0)
     }
 
-    fn from_command(command: Command, state: &Path, fsync: &str) -> Self {
-        let gateway = Self::from_process(spawn(command, state, fsync));
+    fn from_command(command: Command, state: &Path, fsync: &str, port: u16) -> Self {
+        let gateway = Self::from_process(spawn(command, state, fsync, port));
         assert!(!gateway.url.is_empty(), "the gateway ended");
         gateway
     }
@@ -98,17 +101,11 @@ impl Gateway {
     }
 }
 
-fn spawn(mut command: Command, state: &Path, fsync: &str) -> Child {
+fn spawn(mut command: Command, state: &Path, fsync: &str, port: u16) -> Child {
+    let port = port.to_string();
     command
-        .args([
-            "gateway",
-            "--port",
-            "0",
-            "--json",
-            "--fsync",
-            fsync,
-            "--state-dir",
-        ])
+        .args(["gateway", "--port", &port, "--json"])
+        .args(["--fsync", fsync, "--state-dir"])
         .arg(state)
         .stdout(Stdio::piped())
         .spawn()
@@ -163,12 +160,17 @@ async fn connect(url: &str) -> Opened {
 
 /// Connects a client; `None` if the gateway has ended.
 async fn try_connect(url: &str) -> Option<Opened> {
+    try_connect_as(url, None).await
+}
+
+/// Connects a client with this certificate; `None` if the gateway has ended.
+async fn try_connect_as(url: &str, trust: Option<Arc<Trust>>) -> Option<Opened> {
     let dial = Dial {
         url: url.parse().unwrap(),
         protocols: vec!["a2a-v1".into()],
         headers: Default::default(),
         access: AddressPolicy::Loopback,
-        trust: None,
+        trust,
         frame_bytes: 1 << 20,
     };
     within_timeout(websocket::connect(&ReqwestClient::new().unwrap(), dial))
@@ -187,7 +189,8 @@ async fn next(connection: &mut Opened) -> Option<Value> {
     }
 }
 
-/// Runs an agent that answers every message until the gateway ends. The gateway has acknowledged these messages.
+/// Runs an agent that answers every message that requires it, until the gateway ends. The gateway has acknowledged the
+/// messages.
 async fn run_agent(mut connection: Opened, name: &'static str, acknowledged: Acknowledged) {
     while let Some(request) = next(&mut connection).await {
         if request["type"] != "message" {
@@ -200,7 +203,8 @@ async fn run_agent(mut connection: Opened, name: &'static str, acknowledged: Ack
             "metadata": {"correlationId": request["metadata"]["correlationId"], "parentId": id},
         });
         insert(&acknowledged, name, id);
-        if connection.sender.text(answer.to_string()).await.is_err() {
+        let requires_answer = request["metadata"]["requiresResponse"] == true;
+        if requires_answer && connection.sender.text(answer.to_string()).await.is_err() {
             return;
         }
     }
@@ -214,7 +218,11 @@ pub(crate) async fn connect_agent(url: &str, name: &str) -> Opened {
 
 /// Connects an agent like [`advertised`]; `None` if the gateway has ended.
 async fn try_connect_agent(url: &str, name: &str) -> Option<Opened> {
-    let mut connection = try_connect(url).await?;
+    advertise_agent(try_connect(url).await?, name).await
+}
+
+/// Advertises an agent on a connection; `None` if the gateway has ended.
+async fn advertise_agent(mut connection: Opened, name: &str) -> Option<Opened> {
     let advertise = json!({"type": "handshake", "content": {"action": "advertise",
         "capabilities": {"supportedMessageTypes": ["message"], "supportedAgents": [name], "version": "1.0.0"}}});
     connection.sender.text(advertise.to_string()).await.ok()?;

@@ -126,7 +126,7 @@ async fn check_restart(state: &Path, mut entries: KnownEntries) {
 async fn run_with_stop(at: AtWrite, stop: Option<usize>) -> usize {
     let state = Folder::new();
     let command = trace::command(Path::new(env!("CARGO_BIN_EXE_remote-agent")));
-    let mut process = spawn(command, state.path(), "always");
+    let mut process = spawn(command, state.path(), "always", 0);
     let tracer = trace::follow(&mut process, state.path(), at, stop);
     let mut entries = KnownEntries::default();
     let gateway = Gateway::from_process(process);
