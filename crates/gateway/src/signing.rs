@@ -64,8 +64,10 @@ impl Signing {
     /// # Errors
     /// A file cannot be used; the error has its JSON Pointer in the configuration.
     pub(super) fn load(config: &ServerConfig, now: u64) -> Result<Self, ConfigError> {
-        let own = config.signing.key_file.as_deref();
-        let own = own.map(SigningKey::read_for_messages).transpose();
+        let own = config.signing.key_source().map(|source| {
+            let key = SigningKey::read_for_messages(&source, |name| std::env::var(name).ok());
+            key.map_err(|error| ConfigError::at(format!("/signing/{}", source.member()), error))
+        });
         let mut configured = HashMap::new();
         for (i, agent) in config.agents.iter().enumerate() {
             if !agent.keys.is_empty() {
@@ -90,7 +92,7 @@ impl Signing {
                 },
             }),
             pin_file,
-            own: own.map_err(|error| ConfigError::at("/signing/keyFile", error))?,
+            own: own.transpose()?,
             recent: Mutex::default(),
             started_at: now,
         })

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use base::config::gateway_url;
+use base::{config::gateway_url, key_source::KeySource};
 use collective::ErrorCode;
 use egress::{address::is_this_machine, credential::Trust};
 use gateway_bridge::{
@@ -162,7 +162,8 @@ impl GatewayArgs {
         let name = name.ok_or_else(|| {
             Failure::usage("`--signing-key` needs the agent that signs: `--as AGENT`")
         })?;
-        let signer = Signer::read(name, file).map_err(|error| {
+        let source = KeySource::KeyFile(file.clone());
+        let signer = Signer::read(name, &source, |_| None).map_err(|error| {
             let message = format!(
                 "cannot use `--signing-key`: {error}; `remote-agent gateway keygen FILE` makes a key"
             );

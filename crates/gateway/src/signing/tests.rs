@@ -66,6 +66,32 @@ fn h_54_mode_off_changes_nothing_and_other_modes_own_the_mark() {
 }
 
 #[test]
+fn h_58_key_of_the_gateway_has_one_of_four_places() {
+    let dir = tempfile::tempdir().unwrap();
+    let pem = SigningKey::generate_pem().unwrap();
+    let file = dir.path().join("signing-key");
+    files::replace_private(&file, &pem).unwrap();
+    let expected = SigningKey::parse(pem.as_bytes()).unwrap().public_key();
+    let directory = dir.path().to_str().unwrap();
+    let variables = HashMap::from([("KEY", &*pem), ("CREDENTIALS_DIRECTORY", directory)]);
+    for source in [
+        json!({"keyFile": file}),
+        json!({"key": pem}),
+        json!({"key": {"source": "env", "id": "KEY"}}),
+        json!({"credential": "signing-key"}),
+    ] {
+        let source = serde_json::from_value(source).unwrap();
+        let key = SigningKey::read_for_messages(&source, |name| {
+            variables.get(name).map(|value| (*value).to_owned())
+        });
+        assert_eq!(key.unwrap().public_key(), expected, "{source:?}");
+    }
+    let mut content = json!({});
+    signing(json!({"key": pem}), json!({}), dir.path()).introduce(&mut content);
+    assert_eq!(content["keys"], json!([expected]));
+}
+
+#[test]
 fn h_55_require_refuses_with_the_reason_and_the_next_step() {
     let dir = tempfile::tempdir().unwrap();
     let (own, foreign) = (key(), key());
