@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use base::jws::SigningKey;
+use base::log::Recorder;
 
 use super::*;
 
@@ -89,6 +90,29 @@ fn h_58_key_of_the_gateway_has_one_of_four_places() {
     let mut content = json!({});
     signing(json!({"key": pem}), json!({}), dir.path()).introduce(&mut content);
     assert_eq!(content["keys"], json!([expected]));
+}
+
+#[test]
+fn h_58_decision_that_cannot_be_signed_is_logged_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let pem = SigningKey::generate_pem().unwrap();
+    let signing = signing(json!({"key": pem}), json!({}), dir.path());
+    let log = Recorder::default();
+    let unsignable = Envelope::new(Kind::Decision, json!({"result": "approved"}));
+    let is_signed = |envelope| {
+        let signed = signing.sign(envelope, &log);
+        signed.metadata(signature::SIGNATURE).is_some()
+    };
+    let signed = [
+        is_signed(unsignable.clone()),
+        is_signed(unsignable.clone()),
+        is_signed(message("m", NOW, None)),
+        is_signed(unsignable),
+    ];
+    assert_eq!(signed, [false, false, true, false]);
+    let lines = log.0.lock().unwrap();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("decision"), "{lines:?}");
 }
 
 #[test]
