@@ -285,6 +285,37 @@ async fn doctor_without_a_gateway_exits_with_3() {
 }
 
 #[tokio::test]
+async fn doctor_reports_links_encryption_and_signatures() {
+    let folder = scratch("gateway-doctor-links");
+    let nowhere = format!("ws://127.0.0.1:{}", free_port());
+    let config = json!({
+        "listen": format!("127.0.0.1:{}", free_port()),
+        "links": [{"name": "berlin", "url": nowhere}],
+        "sessions": {"encryption": {"keys": [{"key": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"}]}},
+        "agents": [{"name": "alpha", "role": "r", "signing": "require"}],
+        "signing": {"mode": "verify", "requireVotes": true},
+    });
+    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
+    let state = folder.to_str().unwrap();
+    let mut gateway = GatewayProcess::start(&["gateway", "--json", "--state-dir", state]);
+    gateway.next();
+    let output = run(&["gateway", "doctor", "--json", "--state-dir", state]).await;
+    for (check, severity, shown) in [
+        ("link", "warning", "berlin is down"),
+        ("sessions", "ok", "new session files are encrypted"),
+        (
+            "signing",
+            "ok",
+            "verify, another mode for 1 agent, required of votes; decisions are not signed",
+        ),
+    ] {
+        let found = finding(&output, check);
+        assert_eq!(found["severity"], severity, "{found}");
+        assert_contains(found["message"].as_str().unwrap(), &[shown]);
+    }
+}
+
+#[tokio::test]
 async fn doctor_reports_a_triad_that_cannot_decide() {
     let folder = scratch("gateway-doctor-triad");
     let listen = format!("127.0.0.1:{}", free_port());

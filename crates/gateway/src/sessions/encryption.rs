@@ -22,6 +22,7 @@ use super::SessionKey;
 use super::line::{Entry, Event, Line, MAX_LINE_BYTES, NewLine, parse_entry};
 use crate::config::EncryptionConfig;
 use base::config::ConfigError;
+use base::named;
 
 const KEY_BYTES: usize = 32;
 
@@ -189,14 +190,16 @@ impl<'a> EncryptedLine<'a> {
     }
 }
 
-/// How the lines of a session file are stored. All lines of a file have the same form.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Form {
-    /// As entries.
-    #[default]
-    Plain,
-    /// Encrypted, each line by itself.
-    Encrypted,
+named! {
+    /// How the lines of a session file are stored. All lines of a file have the same form.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum Form {
+        /// As entries.
+        #[default]
+        Plain = "plain",
+        /// Encrypted, each line by itself.
+        Encrypted = "encrypted",
+    }
 }
 
 /// Why a line cannot be decoded.
