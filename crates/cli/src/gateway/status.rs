@@ -327,7 +327,7 @@ fn report_unreachable(url: &str, error: &ClientError, findings: &mut Findings) {
     let (check, repair) = match error.kind {
         ClientErrorKind::Refused(ErrorCode::AuthRequired) => (
             "credential",
-            "Name the environment variable with the key or token with `--token-env VAR`.",
+            "Name the environment variable with the key or token with `--token-env VAR`, or the files of a client certificate with `--cert-file` and `--key-file`.",
         ),
         ClientErrorKind::Refused(code) if (5000..6000).contains(&code.number()) => (
             "credential",
