@@ -138,13 +138,20 @@ fn show(status: &Value, deep: bool, lines: &LineWriter) {
     let links = status["links"].as_array().map_or(&[][..], Vec::as_slice);
     if !links.is_empty() {
         let now = SystemEnvironment.unix_millis();
-        let fields = ["name", "direction", "status", "since", "lastError"];
+        let age = |at: u64| text::age(Duration::from_millis(now.saturating_sub(at)));
         let mut table = Table::new(["LINK", "DIRECTION", "STATUS", "CHANGED", "LAST ERROR"]);
         for link in links {
-            table.add_row(fields.map(|name| match link[name].as_u64() {
-                Some(since) => text::age(Duration::from_millis(now.saturating_sub(since))),
-                None => field(link, name),
-            }));
+            let error = field(link, "lastError");
+            table.add_row([
+                field(link, "name"),
+                field(link, "direction"),
+                field(link, "status"),
+                link["since"].as_u64().map(age).unwrap_or_default(),
+                match link["lastErrorAt"].as_u64() {
+                    Some(at) => format!("{} ago: {error}", age(at)),
+                    None => error,
+                },
+            ]);
         }
         lines.write(table.render());
     }
