@@ -22,8 +22,11 @@ use gateway_server::LocalLink;
 /// The delays after an error that another attempt does not repair by itself, such as a refused certificate.
 const RETRY_DELAY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
 
-/// The maximum number of agents that one gateway offers the other: what one connection may serve.
+/// The maximum number of agents that one gateway offers the other: what one connection may serve. Offline ones give way.
 const MAX_AGENTS: usize = 256;
+
+/// The status of an agent that is not connected (Heretek A2A §8.2).
+const OFFLINE: &str = "offline";
 
 /// The channel with the status of agents (Heretek A2A §6.2).
 const STATUS: &str = "agent:status";
@@ -130,7 +133,7 @@ fn agents(content: &Value) -> impl Iterator<Item = (&str, &'static str)> {
 
 /// Returns a status of the protocol (Heretek A2A §8.2). An agent with another one is not available.
 fn known_status(status: &Value) -> &'static str {
-    let known = ["online", "idle", "busy", "error", "offline"];
+    let known = ["online", "idle", "busy", "error", OFFLINE];
     let known = known.into_iter().find(|known| *status == **known);
     known.unwrap_or("error")
 }
@@ -207,6 +210,17 @@ impl<'a> Mirror<'a> {
         self.target.send(ping).await
     }
 
+    /// Makes room for an agent with this status: an offline agent gives way to one that is not. Returns whether there is room.
+    fn make_room(&mut self, status: &str) -> bool {
+        if self.agents.len() < MAX_AGENTS {
+            return true;
+        }
+        let mut offered = self.agents.iter();
+        let offline = offered.find(|(_, offered)| status != OFFLINE && **offered == OFFLINE);
+        let offline = offline.map(|(name, _)| name.clone());
+        offline.is_some_and(|name| self.agents.remove(&name).is_some())
+    }
+
     /// Offers new agents, and reports changes of their status.
     async fn update<'n>(
         &mut self,
@@ -221,7 +235,7 @@ impl<'a> Mirror<'a> {
             // An agent is online once it is offered.
             let before = match self.agents.get(name).copied() {
                 Some(before) => before,
-                None if self.agents.len() >= MAX_AGENTS => continue,
+                None if !self.make_room(status) => continue,
                 None => {
                     is_advertised = false;
                     "online"
@@ -239,6 +253,7 @@ impl<'a> Mirror<'a> {
             let advertise = Envelope::new(Kind::Handshake, content).with("id", self.own);
             self.target.send(advertise).await?;
         }
+        changed.retain(|(name, _)| self.agents.contains_key(*name));
         for (name, status) in changed {
             let content = json!({"agent": name, "status": status});
             self.target
