@@ -279,3 +279,22 @@ fn h_57_bad_advertised_keys_are_refused_without_their_text() {
     }
     assert_eq!(signing.advertised(&json!({})).unwrap(), None);
 }
+
+#[cfg(unix)]
+#[test]
+fn key_file_that_others_may_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("gateway.pem");
+    std::fs::write(&file, SigningKey::generate_pem().unwrap()).unwrap();
+    let config = ServerConfig::parse(&json!({"signing": {"keyFile": file}}).to_string()).unwrap();
+    for (mode, is_private) in [(0o600, true), (0o640, false), (0o604, false)] {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let loaded = Signing::load(&config, NOW).map(drop);
+        assert_eq!(loaded.is_ok(), is_private, "{mode:o}");
+        if let Err(error) = loaded {
+            assert_eq!(error.path, "/signing/keyFile");
+            assert!(error.message.contains("600"), "{error}");
+        }
+    }
+}
