@@ -4,17 +4,28 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use base::key_source::KeySource;
 use egress::address::{is_loopback, literal_ip};
 use gateway_bridge::DialectChoice;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 use secrecy::ExposeSecret as _;
+use serde_json::Value;
 use url::Url;
 
 use super::{
     Auth, Config, ConfigError, ExtensionConfig, Gateway, KeyPlace, Program, Secret, TargetConfig,
     card_url, gateway_url, normal_url,
 };
+
+/// Checks what deserialization would ignore.
+pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {
+    match value.pointer("/gateway/signing") {
+        Some(signing) => KeySource::check(signing, false)
+            .map_err(|message| ConfigError::at("/gateway/signing", message)),
+        None => Ok(()),
+    }
+}
 
 /// Checks and tidies a configuration that fits the schema.
 pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {

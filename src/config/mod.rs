@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use base::budget::{Budget, Budgets};
 pub use base::config::{ConfigError, Secret, SecretMap, card_url, gateway_url, normal_url};
+use base::key_source::KeySource;
 use base::settings;
 use collective::TriadConfig;
 use gateway_bridge::DialectChoice;
@@ -131,7 +132,7 @@ impl Config {
             return Ok(Self::default());
         }
         let form = "must be a string that is not empty, or a SecretRef `{source, provider, id}`";
-        let config = base::config::parse(value, SCHEMA, Some(form), |_| Ok(()));
+        let config = base::config::parse(value, SCHEMA, Some(form), check::check_raw);
         let config = config.map_err(oauth2::with_alternative)?;
         check::check(config)
     }
@@ -256,7 +257,22 @@ pub struct GatewaySigning {
     /// The agent that the gateway's credential names.
     pub agent: String,
     /// The file with its private key (PEM).
-    pub key_file: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
+    /// That key, instead of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<Secret>,
+    /// The credential of systemd with that key, instead of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credential: Option<String>,
+}
+
+impl GatewaySigning {
+    /// Returns where the private key is. A valid configuration has one.
+    pub fn key_source(&self) -> Option<KeySource> {
+        let file = self.key_file.as_deref();
+        KeySource::from_members(file, self.key.as_ref(), self.credential.as_deref())
+    }
 }
 
 /// The TLS settings of wss.

@@ -16,7 +16,7 @@ use egress::{HttpClient, ReqwestClient};
 use gateway_bridge::{BridgedGateway, Settings, Signer};
 use peer::{CallOptions, CardEtag, Discovered, Peer, PeerConfig, PeerError, PeerProvider};
 
-use crate::config::{Config, ConfigError, Gateway, GatewaySigning, Secret, gateway_url};
+use crate::config::{Config, ConfigError, Gateway, Secret, gateway_url};
 use crate::remote_agent::{PollIntervals, RemoteAgent};
 use crate::targets::local_trust;
 
@@ -138,11 +138,20 @@ impl PeerProvider for PeerProviders {
     }
 }
 
-/// Reads the key that signs messages to the gateway.
+/// Reads the key that signs messages to the gateway; `None` if it is an unresolved secret.
 fn signer(gateway: &Gateway) -> Result<Option<Signer>, ConfigError> {
-    let read = |signing: &GatewaySigning| Signer::read(&signing.agent, &signing.key_file);
-    let signer = gateway.signing.as_ref().map(read).transpose();
-    signer.map_err(|error| ConfigError::at("/gateway/signing/keyFile", error))
+    let Some(signing) = &gateway.signing else {
+        return Ok(None);
+    };
+    // A call without the secret fails before it reaches the gateway.
+    let source = signing.key_source();
+    let Some(source) = source.filter(|source| source.variable().is_none()) else {
+        return Ok(None);
+    };
+    let signer = Signer::read(&signing.agent, &source, |name| std::env::var(name).ok());
+    signer
+        .map(Some)
+        .map_err(|error| ConfigError::at(format!("/gateway/signing/{}", source.member()), error))
 }
 
 /// Returns how to reach the configured gateway; `None` if it is disabled or its secret is unresolved.
@@ -220,11 +229,46 @@ mod tests {
 
     #[test]
     fn unusable_signing_key_is_a_configuration_error() {
-        let gateway = json!({"enabled": true, "signing": {"agent": "steward", "keyFile": "/nonexistent/key.pem"}});
-        let config = Config::parse(&json!({ "gateway": gateway }).to_string()).unwrap();
-        let error = settings(&config).map(drop).unwrap_err();
-        assert_eq!(error.path, "/gateway/signing/keyFile");
-        assert!(error.message.contains("/nonexistent/key.pem"), "{error}");
+        for (member, value, message) in [
+            ("keyFile", "/nonexistent/key.pem", "/nonexistent/key.pem"),
+            ("key", "s3cret", "the secret holds no private key"),
+        ] {
+            let signing = json!({"agent": "steward", member: value});
+            let gateway = json!({"enabled": true, "signing": signing});
+            let config = Config::parse(&json!({ "gateway": gateway }).to_string()).unwrap();
+            let error = settings(&config).map(drop).unwrap_err();
+            assert_eq!(error.path, format!("/gateway/signing/{member}"));
+            assert!(error.message.contains(message), "{error}");
+            assert!(!error.message.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn signing_key_may_be_a_secret() {
+        let pem = base::jws::SigningKey::generate_pem().unwrap();
+        let signing = |key: Value| {
+            let signing = json!({"agent": "steward", "key": key});
+            let signer = read(json!({"enabled": true, "signing": signing})).unwrap();
+            signer.signer.map(|signer| signer.name().to_owned())
+        };
+        let resolved = json!({"source": "resolved", "id": pem});
+        for key in [json!(pem), resolved] {
+            assert_eq!(signing(key).as_deref(), Some("steward"));
+        }
+        assert_eq!(signing(json!({"source": "env", "id": "KEY"})), None);
+    }
+
+    #[test]
+    fn signing_key_has_one_source() {
+        for signing in [
+            json!({"agent": "steward"}),
+            json!({"agent": "steward", "keyFile": "a", "credential": "b"}),
+        ] {
+            let config = json!({"gateway": {"signing": signing}});
+            let error = Config::parse(&config.to_string()).unwrap_err();
+            assert_eq!(error.path, "/gateway/signing");
+            assert!(error.message.contains("exactly one of"), "{error}");
+        }
     }
 
     #[test]

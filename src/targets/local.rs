@@ -156,12 +156,15 @@ fn to_http_url(address: &Url) -> Option<Url> {
     Some(url)
 }
 
-/// Returns the reference of a token that the host has not resolved.
+/// Returns the reference of a token or a signing key that the host has not resolved.
 fn unresolved(gateway: &Gateway) -> Option<String> {
-    match gateway.token.as_ref()? {
+    let key = gateway.signing.as_ref();
+    let key = key.and_then(|signing| signing.key.as_ref());
+    let mut secrets = gateway.token.iter().chain(key);
+    secrets.find_map(|secret| match secret {
         Secret::Known(_) | Secret::Resolved(_) => None,
         Secret::Unresolved { source, id } => Some(format!("{source}:{id}")),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -171,6 +171,14 @@ pub enum Secret {
 }
 
 impl Secret {
+    /// Returns the name of a secret that is not resolved.
+    pub fn variable(&self) -> Option<&str> {
+        match self {
+            Self::Known(_) | Self::Resolved(_) => None,
+            Self::Unresolved { id, .. } => Some(id),
+        }
+    }
+
     /// Returns the value. `variable` returns the value of an environment variable.
     ///
     /// # Errors

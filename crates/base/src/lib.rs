@@ -10,7 +10,7 @@
 //! - [`keyed_budget`], [`keyed_lru`], [`keyed_semaphore`] and [`run_slots`]: shares of each client, target or queue.
 //! - [`json`]: JSON that other programs wrote, with limits; [`lines`]: their lines.
 //! - [`text`]: texts for messages, cut and on one line, and the macro `named!` for enums whose variants have names.
-//! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
+//! - [`jws`]: signatures (RFC 7515); [`key_source`]: where a key is; [`files`]: private files and durable renames.
 //! - `process`, with the feature of that name: child processes in a process group of their own.
 //!
 //! # Examples
@@ -37,6 +37,7 @@ pub mod field_order;
 pub mod files;
 pub mod json;
 pub mod jws;
+pub mod key_source;
 pub mod keyed_budget;
 pub mod keyed_lru;
 pub mod keyed_semaphore;

@@ -197,6 +197,18 @@ impl<'a> Mirror<'a> {
         self.target.send(ping).await
     }
 
+    /// Makes room for an agent with this status: an offline agent gives way to one that is not. Returns whether there is room.
+    fn make_room(&mut self, status: AgentStatus) -> bool {
+        if self.agents.len() < MAX_SERVED_AGENTS {
+            return true;
+        }
+        let mut offered = self.agents.iter();
+        let is_offline = |status: AgentStatus| status == AgentStatus::Offline;
+        let offline = offered.find(|(_, offered)| !is_offline(status) && is_offline(**offered));
+        let offline = offline.map(|(name, _)| name.clone());
+        offline.is_some_and(|name| self.agents.remove(&name).is_some())
+    }
+
     /// Offers new agents, and reports changes of their status.
     async fn update<'n>(
         &mut self,
@@ -211,7 +223,7 @@ impl<'a> Mirror<'a> {
             // An agent is online once it is offered.
             let before = match self.agents.get(name).copied() {
                 Some(before) => before,
-                None if self.agents.len() >= MAX_SERVED_AGENTS => continue,
+                None if !self.make_room(status) => continue,
                 None => {
                     is_advertised = false;
                     AgentStatus::Online
@@ -229,6 +241,7 @@ impl<'a> Mirror<'a> {
             let advertise = Envelope::new(Kind::Handshake, content).with("id", self.own);
             self.target.send(advertise).await?;
         }
+        changed.retain(|(name, _)| self.agents.contains_key(*name));
         for (name, status) in changed {
             let content = json!({"agent": name, "status": status.as_str()});
             self.target

@@ -1,9 +1,9 @@
 //! The key with which a client of a gateway signs its messages (docs/reference/a2a-v1.md, "Signatures").
 
-use std::path::Path;
 use std::sync::Arc;
 
 use base::jws::SigningKey;
+use base::key_source::KeySource;
 use collective::signature::{self, SIGNATURE_STATUS};
 use collective::{Envelope, Kind};
 use serde_json::{Value, json};
@@ -28,14 +28,19 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Reads the key of the client that a gateway knows as `name` from a file (PEM: Ed25519 or ECDSA on P-256).
+    /// Reads the key of the client that a gateway knows as `name` (PEM: Ed25519 or ECDSA on P-256). `variable` returns the value
+    /// of an environment variable.
     ///
     /// # Errors
-    /// The file holds no such key; a sentence that begins with the file.
-    pub fn read(name: &str, key_file: &Path) -> Result<Self, String> {
+    /// There is no such key, or other users can read its file; a sentence without a full stop.
+    pub fn read(
+        name: &str,
+        source: &KeySource,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
         Ok(Self {
             name: name.to_owned(),
-            key: Arc::new(SigningKey::read_for_messages(key_file)?),
+            key: Arc::new(SigningKey::read_for_messages(source, variable)?),
         })
     }
 

@@ -188,6 +188,13 @@ impl Client {
         }
     }
 
+    /// Returns the certificate, in DER, of a client that is not authenticated.
+    pub(super) fn unknown_certificate(&self) -> Option<Vec<u8>> {
+        let connection = self.unauthenticated.lock();
+        let certificate = connection.as_ref()?.client_certificate()?;
+        Some(certificate.to_vec())
+    }
+
     /// Returns whether the connection was evicted before authentication.
     pub(super) fn is_evicted(&self) -> bool {
         let connection = self.unauthenticated.lock();

@@ -58,7 +58,8 @@ struct LinkStatus {
     is_up: bool,
     /// The time of the last change, in milliseconds since 1970; 0 before the first.
     since: u64,
-    last_error: Option<String>,
+    /// The last error and its time, in milliseconds since 1970.
+    last_error: Option<(String, u64)>,
     /// Whether the log has the error of the current interruption.
     is_reported: bool,
 }
@@ -186,9 +187,9 @@ impl Link {
     }
 
     /// Records why there is no connection. Returns whether this is the first error of the interruption.
-    pub(super) fn set_error(&self, error: &str) -> bool {
+    pub(super) fn set_error(&self, error: &str, now: u64) -> bool {
         let mut status = self.status.lock();
-        status.last_error = Some(shortened(&visible(error), MAX_ERROR_CHARS));
+        status.last_error = Some((shortened(&visible(error), MAX_ERROR_CHARS), now));
         !std::mem::replace(&mut status.is_reported, true)
     }
 
@@ -203,8 +204,9 @@ impl Link {
         if status.since > 0 {
             state["since"] = status.since.into();
         }
-        if let Some(error) = &status.last_error {
+        if let Some((error, at)) = &status.last_error {
             state["lastError"] = error.as_str().into();
+            state["lastErrorAt"] = (*at).into();
         }
         state
     }

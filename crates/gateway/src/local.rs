@@ -115,7 +115,7 @@ impl LocalLink {
 
     /// Records why the link is down. Logs the first error after it was up.
     pub fn record_failure(&self, error: &str) {
-        if self.link.set_error(error) {
+        if self.link.set_error(error, self.state.now_millis()) {
             let name = &self.link.config.name;
             let line = format!(
                 "the link `{name}` is down: {}; it connects again by itself",

@@ -245,6 +245,9 @@ fn summary_json(summary: &Summary) -> Value {
         "updated": time(summary.updated),
         "committed": summary.committed.map(time),
     });
+    if let Some(form) = summary.form {
+        json["form"] = form.as_str().into();
+    }
     if let Some(id) = summary.missing_key {
         json["missingKey"] = id.to_string().into();
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use base::config::ConfigError;
 use base::files;
 use base::json::{self, Limits};
 use base::jws::{KeySet, SigningKey};
+use base::log::{Level, Log};
 use collective::signature::{self, SIGNATURE_STATUS, SignatureError};
 use collective::{Envelope, ErrorCode, Kind, SignatureStatus};
 
@@ -42,6 +44,8 @@ pub(super) struct Signing {
     keys: Mutex<Keys>,
     pin_file: PathBuf,
     own: Option<SigningKey>,
+    /// Whether the log has the reason why messages of the gateway are not signed.
+    is_reported: AtomicBool,
     recent: Mutex<HashMap<String, RecentMessages>>,
     started_at: u64,
 }
@@ -64,8 +68,10 @@ impl Signing {
     /// # Errors
     /// A file cannot be used; the error has its JSON Pointer in the configuration.
     pub(super) fn load(config: &ServerConfig, now: u64) -> Result<Self, ConfigError> {
-        let own = config.signing.key_file.as_deref();
-        let own = own.map(SigningKey::read_for_messages).transpose();
+        let own = config.signing.key_source().map(|source| {
+            let key = SigningKey::read_for_messages(&source, |name| std::env::var(name).ok());
+            key.map_err(|error| ConfigError::at(format!("/signing/{}", source.member()), error))
+        });
         let mut configured = HashMap::new();
         for (i, agent) in config.agents.iter().enumerate() {
             if !agent.keys.is_empty() {
@@ -90,7 +96,8 @@ impl Signing {
                 },
             }),
             pin_file,
-            own: own.map_err(|error| ConfigError::at("/signing/keyFile", error))?,
+            own: own.transpose()?,
+            is_reported: AtomicBool::new(false),
             recent: Mutex::default(),
             started_at: now,
         })
@@ -250,13 +257,28 @@ impl Signing {
         }
     }
 
-    /// Signs a message of the gateway, if it has a key.
-    pub(super) fn sign(&self, envelope: Envelope) -> Envelope {
+    /// Signs a message of the gateway, if it has a key. A message that cannot be signed leaves unsigned, and its receiver decides.
+    /// The log has the first one, and the first one after a signature.
+    pub(super) fn sign(&self, envelope: Envelope, log: &dyn Log) -> Envelope {
         let Some(key) = &self.own else {
             return envelope;
         };
-        // Without random numbers the message leaves unsigned, and its receiver decides.
-        signature::sign(envelope.clone(), key).unwrap_or(envelope)
+        match signature::sign(envelope.clone(), key) {
+            Ok(signed) => {
+                self.is_reported.store(false, Ordering::Relaxed);
+                signed
+            }
+            Err(cause) => {
+                if !self.is_reported.swap(true, Ordering::Relaxed) {
+                    let kind = envelope.kind();
+                    let line = format!(
+                        "cannot sign a `{kind}` of the gateway: {cause}; it is sent unsigned"
+                    );
+                    log.log(Level::Warn, &line);
+                }
+                envelope
+            }
+        }
     }
 }
 

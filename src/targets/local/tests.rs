@@ -142,8 +142,14 @@ fn requested_url_never_selects_a_gateway_agent() {
 }
 
 #[test]
-fn unresolved_token_keeps_its_reference() {
-    let catalog = enabled(json!({"token": {"source": "env", "id": "GATE_TOKEN"}}));
-    let target = catalog.by_alias("gateway:alpha").unwrap();
-    assert_eq!(target.unresolved.as_deref(), Some("env:GATE_TOKEN"));
+fn unresolved_secret_keeps_its_reference() {
+    let reference = json!({"source": "env", "id": "GATE_SECRET"});
+    for gateway in [
+        json!({"token": reference}),
+        json!({"token": "t", "signing": {"agent": "steward", "key": reference}}),
+    ] {
+        let catalog = enabled(gateway);
+        let target = catalog.by_alias("gateway:alpha").unwrap();
+        assert_eq!(target.unresolved.as_deref(), Some("env:GATE_SECRET"));
+    }
 }

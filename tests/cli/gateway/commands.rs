@@ -1,8 +1,8 @@
 //! Commands that send, watch and vote at a running gateway.
 
 use super::*;
-use crate::cli::process::ProcessOutput;
-use testkit::support::free_port;
+use crate::{cli::process::ProcessOutput, gateway::server::digest};
+use testkit::{authority::Authority, support::free_port};
 
 async fn run_gateway_command(url: &str, args: &[&str]) -> ProcessOutput {
     run(&[&["gateway"], args, &["--url", url]].concat()).await
@@ -135,6 +135,54 @@ async fn h_55_signed_request_is_answered_and_both_sides_show_the_status() {
     .await;
     assert_exit_code(&output, 2);
     assert_contains(&output.stderr, &["--as AGENT"]);
+}
+
+#[tokio::test]
+async fn clients_present_a_certificate() {
+    let folder = scratch("gateway-client-certificate");
+    let authority = Authority::new();
+    authority.signed("127.0.0.1");
+    let (certificate, _) = authority.signed("steward");
+    authority.signed("other");
+    let file = |name: &str| authority.file(name).to_str().unwrap().to_owned();
+    let config = json!({
+        "tls": {"certFile": file("127.0.0.1.pem"), "keyFile": file("127.0.0.1.key"), "clientCaFile": file("ca.pem")},
+        "auth": {"certificates": [{"name": "steward", "sha256": digest(&certificate)}]},
+    });
+    let (_gateway, url) = GatewayProcess::configured(&folder, &config);
+    let files = [file("ca.pem"), file("steward.pem"), file("steward.key")];
+    let own = [
+        "--ca-file",
+        &files[0],
+        "--cert-file",
+        &files[1],
+        "--key-file",
+        &files[2],
+    ];
+    let _coder = GatewayProcess::agent(&url, "coder", &[&own[..], &["--reply", "done"]].concat());
+    let request = ["request", "--to", "coder", "hello"];
+    let output = run_gateway_command(&url, &[&request[..], &own].concat()).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "done\n");
+    let (cert, key) = (file("other.pem"), file("other.key"));
+    let other = ["--cert-file", &cert, "--key-file", &key];
+    let output = run_gateway_command(&url, &[&request[..], &own[..2], &other].concat()).await;
+    assert_exit_code(&output, 4);
+    assert_contains(&output.stderr, &["auth.certificates", "--cert-file"]);
+    let plain = url.replace("wss:", "ws:");
+    for (url, options, shown) in [
+        (&url, &["--cert-file", &cert][..], "--key-file"),
+        (
+            &url,
+            &["--cert-file", &key, "--key-file", &key],
+            "no certificate",
+        ),
+        (&plain, &other, "`wss:`"),
+    ] {
+        let output = run_gateway_command(url, &[&["status"], options].concat()).await;
+        assert_exit_code(&output, 2);
+        assert_contains(&output.stderr, &[shown]);
+    }
 }
 
 #[tokio::test]
@@ -282,6 +330,37 @@ async fn doctor_without_a_gateway_exits_with_3() {
             .unwrap()
             .contains("remote-agent gateway")
     );
+}
+
+#[tokio::test]
+async fn doctor_reports_links_encryption_and_signatures() {
+    let folder = scratch("gateway-doctor-links");
+    let nowhere = format!("ws://127.0.0.1:{}", free_port());
+    let config = json!({
+        "listen": format!("127.0.0.1:{}", free_port()),
+        "links": [{"name": "berlin", "url": nowhere}],
+        "sessions": {"encryption": {"keys": [{"key": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"}]}},
+        "agents": [{"name": "alpha", "role": "r", "signing": "require"}],
+        "signing": {"mode": "verify", "requireVotes": true},
+    });
+    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
+    let state = folder.to_str().unwrap();
+    let mut gateway = GatewayProcess::start(&["gateway", "--json", "--state-dir", state]);
+    gateway.next();
+    let output = run(&["gateway", "doctor", "--json", "--state-dir", state]).await;
+    for (check, severity, shown) in [
+        ("link", "warning", "berlin is down"),
+        ("sessions", "ok", "new session files are encrypted"),
+        (
+            "signing",
+            "ok",
+            "verify, another mode for 1 agent, required of votes; decisions are not signed",
+        ),
+    ] {
+        let found = finding(&output, check);
+        assert_eq!(found["severity"], severity, "{found}");
+        assert_contains(found["message"].as_str().unwrap(), &[shown]);
+    }
 }
 
 #[tokio::test]

@@ -75,6 +75,16 @@ async fn sessions_are_encrypted_rekeyed_and_decrypted() {
     let place = Place::new("gateway-encrypted");
     let text = || fs::read_to_string(place.file("s")).unwrap();
     place.import("s", 2).await;
+    let has_form = async |form: &str| {
+        let listed = place.sessions(&["list", "--json"]).await;
+        assert_has(
+            &json_lines(&listed)[0]["sessions"][0],
+            json!({"form": form}),
+        );
+        let table = place.sessions(&["list"]).await;
+        assert_contains(&table.stdout, &["FORM", form]);
+    };
+    has_form("plain").await;
     let plain = text();
     let refused = place.sessions(&["rekey"]).await;
     assert_exit_code(&refused, 1);
@@ -97,6 +107,7 @@ async fn sessions_are_encrypted_rekeyed_and_decrypted() {
         let counts = json!({"rewritten": sessions, "unchanged": 1 - sessions, "failed": 0});
         assert_has(&json_lines(&done)[0], counts);
         assert!(!text().contains("confidential"));
+        has_form("encrypted").await;
         read().await;
     }
     // Without its key, the session is named and left.

@@ -1,6 +1,7 @@
 //! Signatures of messages (docs/reference/a2a-v1.md, "Signatures").
 
 use base::environment::unix_millis;
+use base::files;
 use base::jws::{KeySet, SigningKey};
 use collective::{Envelope, signature};
 
@@ -208,7 +209,7 @@ async fn h_58_gateway_signs_decisions_and_counts_signed_votes_only() {
     let (own, other) = (Key::new(), Key::new());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.pem");
-    std::fs::write(&file, SigningKey::generate_pem().unwrap()).unwrap();
+    files::replace_private(&file, &SigningKey::generate_pem().unwrap()).unwrap();
     let agent = |name: &str, key: &Key| json!({"name": name, "role": "r", "keys": [key.public()]});
     let gateway = Gateway::start(json!({
         "signing": {"requireVotes": true, "keyFile": file},
@@ -261,7 +262,7 @@ async fn h_54_bridge_signs_and_shows_the_status_of_the_answer() {
     let (coder_key, folder) = (Key::new(), tempfile::tempdir().unwrap());
     let file = folder.path().join("steward.pem");
     let pem = SigningKey::generate_pem().unwrap();
-    std::fs::write(&file, &pem).unwrap();
+    files::replace_private(&file, &pem).unwrap();
     let steward_key = Key(SigningKey::parse(pem.as_bytes()).unwrap());
     let agent = |name: &str, key: &Key| json!({"name": name, "role": "r", "keys": [key.public()]});
     let gateway = Gateway::start(json!({

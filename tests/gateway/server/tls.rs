@@ -62,8 +62,13 @@ async fn unlisted_certificate_is_refused() {
     let authority = Authority::new();
     let gateway = start(&authority, &authority.signed("beta").0).await;
     let other = authority.signed("gamma");
+    let fingerprint = digest(&other.0);
     let reported = shown(&authority, &gateway, other, "beta").await.unwrap();
     assert_eq!(reported["content"]["code"], 5001, "{reported}");
+    let message = reported["content"]["message"].as_str().unwrap();
+    for part in [&*fingerprint, "auth.certificates", "links[].certificate"] {
+        assert!(message.contains(part), "{message}");
+    }
 }
 
 /// Returns a gateway whose key expires after this time.

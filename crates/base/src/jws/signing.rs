@@ -1,7 +1,6 @@
 //! Private keys.
 
 use std::fmt;
-use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -12,11 +11,12 @@ use ring::signature::{
 };
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
+use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
 use super::Algorithm;
 use super::keys::PublicKey;
-use crate::files::read_bounded;
+use crate::key_source::KeySource;
 
 /// The DER of an Ed25519 key before its 32 bytes (RFC 8410 §7). OpenSSL does not read the second version, which ring writes.
 const ED25519_PREFIX: [u8; 16] = [
@@ -57,15 +57,17 @@ impl SigningKey {
             .ok_or("holds a private key of a kind that cannot sign; use RSA, ECDSA on P-256 or Ed25519, as PKCS#8 (`openssl pkcs8 -topk8 -nocrypt`)")
     }
 
-    /// Reads the key of messages from a file: ECDSA on P-256 or Ed25519.
+    /// Reads the key of messages: ECDSA on P-256 or Ed25519. `variable` returns the value of an environment variable.
     ///
     /// # Errors
-    /// The file cannot be read, or holds no such key; a sentence that begins with the file.
-    pub fn read_for_messages(path: &Path) -> Result<Self, String> {
-        let named = |cause: &str| format!("the file `{}` {cause}", path.display());
-        let pem = read_bounded(path, MAX_FILE_BYTES)
-            .map_err(|error| named(&format!("cannot be read: {error}")))?;
-        let key = Self::parse(pem.as_bytes()).map_err(named)?;
+    /// The key cannot be read, or is no such key, or other users can read its file; a sentence without a full stop.
+    pub fn read_for_messages(
+        source: &KeySource,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let named = |cause: &str| format!("{source} {cause}");
+        let pem = source.read(MAX_FILE_BYTES, variable)?;
+        let key = Self::parse(pem.expose_secret().as_bytes()).map_err(named)?;
         match key.0 {
             KeyPair::Rs256(_) => Err(named(
                 "holds an RSA key; messages are signed with ECDSA on P-256 or Ed25519",

@@ -8,9 +8,12 @@ use std::{
     time::Duration,
 };
 
-use base::config::gateway_url;
+use base::{config::gateway_url, key_source::KeySource};
 use collective::ErrorCode;
-use egress::{address::is_this_machine, credential::Trust};
+use egress::{
+    address::is_this_machine,
+    credential::{Trust, TrustError},
+};
 use gateway_bridge::{
     Signer,
     client::{ClientError, ClientErrorKind, Connector, Endpoint, Health, Requester},
@@ -47,6 +50,14 @@ pub(super) struct GatewayArgs {
     /// The PEM file of the trusted certificate authorities, for `wss`
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
+
+    /// The PEM file of the client certificate, for a gateway that requires one
+    #[arg(long, value_name = "FILE", requires = "key_file")]
+    cert_file: Option<PathBuf>,
+
+    /// The private key of --cert-file, a PEM file
+    #[arg(long, value_name = "FILE", requires = "cert_file")]
+    key_file: Option<PathBuf>,
 
     /// Allow a gateway on another machine; requires `wss`
     #[arg(long)]
@@ -108,7 +119,7 @@ impl GatewayArgs {
     /// Returns the endpoint of the gateway.
     ///
     /// # Errors
-    /// The address is invalid, the variable is unset, or a file has no certificate authorities or no key.
+    /// The address is invalid, the variable is unset, or a file has no certificates or no key.
     pub(super) fn endpoint(&self) -> Result<Endpoint, Failure> {
         self.endpoint_of(None)
     }
@@ -132,10 +143,20 @@ impl GatewayArgs {
                 }
             },
         };
+        let certificate = self.cert_file.as_deref().zip(self.key_file.as_deref());
+        if certificate.is_some() && url.scheme() == "ws" {
+            let message =
+                "`--cert-file` has no effect unless the gateway's address begins with `wss:`";
+            return Err(Failure::usage(message));
+        }
+        let trust = match (&self.ca_file, certificate) {
+            (None, None) => None,
+            (ca_file, certificate) => Some(read_trust(ca_file.as_deref(), certificate)?),
+        };
         Ok(Endpoint {
             url,
             token,
-            trust: self.ca_file.as_deref().map(trust).transpose()?,
+            trust,
             // An address from the configuration was set by the operator, so it may be remote.
             allow_remote: self.allow_remote || self.url.is_none(),
             timeout: Duration::from_millis(self.timeout_ms.max(1)),
@@ -162,7 +183,8 @@ impl GatewayArgs {
         let name = name.ok_or_else(|| {
             Failure::usage("`--signing-key` needs the agent that signs: `--as AGENT`")
         })?;
-        let signer = Signer::read(name, file).map_err(|error| {
+        let source = KeySource::KeyFile(file.clone());
+        let signer = Signer::read(name, &source, |_| None).map_err(|error| {
             let message = format!(
                 "cannot use `--signing-key`: {error}; `remote-agent gateway keygen FILE` makes a key"
             );
@@ -222,14 +244,33 @@ pub(super) async fn service_health(connector: &Connector, url: &str, service: &V
 
 /// Reads the certificate authorities of `--ca-file`.
 pub(crate) fn trust(file: &Path) -> Result<Arc<Trust>, Failure> {
-    let name = file.display();
-    let bytes = fs::read(file)
-        .map_err(|error| Failure::usage(format!("cannot read `--ca-file {name}`: {error}")))?;
-    let trust = Trust::read(Some(&bytes), None);
-    trust.map(Arc::new).map_err(|_| {
-        Failure::usage(format!(
-            "`--ca-file {name}` contains no certificate authorities in PEM format"
-        ))
+    read_trust(Some(file), None)
+}
+
+/// Reads the certificate authorities of `--ca-file`, and the client certificate `own` of `--cert-file` and `--key-file`.
+fn read_trust(ca_file: Option<&Path>, own: Option<(&Path, &Path)>) -> Result<Arc<Trust>, Failure> {
+    let (chain, key) = own.unzip();
+    let named = |option: &str, file: Option<&Path>| {
+        let file = file.unwrap_or(Path::new(""));
+        format!("`{option} {}`", file.display())
+    };
+    let read = |option: &str, file: Option<&Path>| {
+        let read = file.map(fs::read).transpose();
+        read.map_err(|error| {
+            Failure::usage(format!("cannot read {}: {error}", named(option, file)))
+        })
+    };
+    let authorities = read("--ca-file", ca_file)?;
+    let own = (read("--cert-file", chain)?).zip(read("--key-file", key)?);
+    let own = own.as_ref().map(|(chain, key)| (&**chain, &**key));
+    let trust = Trust::read(authorities.as_deref(), own);
+    trust.map(Arc::new).map_err(|error| {
+        let (option, file, cause) = match error {
+            TrustError::Authorities(cause) => ("--ca-file", ca_file, cause),
+            TrustError::Chain(cause) => ("--cert-file", chain, cause),
+            TrustError::Key(cause) => ("--key-file", key, cause),
+        };
+        Failure::usage(format!("{} {cause}", named(option, file)))
     })
 }
 
@@ -240,7 +281,7 @@ pub(super) fn failure(error: &ClientError) -> Failure {
         ClientErrorKind::Timeout => (Exit::Timeout, "; a larger `--timeout-ms` waits longer"),
         ClientErrorKind::Refused(ErrorCode::AuthRequired) => (
             Exit::Auth,
-            "; name the environment variable with the key or token with `--token-env VAR`",
+            "; name the environment variable with the key or token with `--token-env VAR`, or the files of a client certificate with `--cert-file` and `--key-file`",
         ),
         ClientErrorKind::Refused(ErrorCode::AuthFailed | ErrorCode::TokenExpired) => (
             Exit::Auth,

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use base::{files::private_options, jws::SigningKey};
+use base::{files::private_options, jws::SigningKey, key_source::KeySource};
 
 use crate::{
     exit::{Exit, Failure},
@@ -58,7 +58,8 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         }
         Err(error) => return Err(Failure::new(format!("cannot write `{name}`: {error}"))),
     }
-    let key = SigningKey::read_for_messages(&args.file).map_err(Failure::usage)?;
+    let source = KeySource::KeyFile(args.file.clone());
+    let key = SigningKey::read_for_messages(&source, |_| None).map_err(Failure::usage)?;
     LineWriter::default().write(key.public_key().to_string());
     Ok(Exit::Ok)
 }

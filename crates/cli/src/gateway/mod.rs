@@ -219,7 +219,7 @@ async fn run_reference_gateway(
             LogFormat::Json => Some(output::install_log(LogFormat::Json, verbose, spans)),
         })?;
     let configured = config.agents.clone();
-    let key_variables = config.sessions.key_variables().map(str::to_owned).collect();
+    let key_variables = config.key_variables().map(str::to_owned).collect();
     let shutdown = exit::on_signal()?;
     let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::clone(&log)).await;
     let server = server.map_err(|error| Failure {

@@ -319,7 +319,7 @@ fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter)
     let list = |name: &str| answer[name].as_array().cloned().unwrap_or_default();
     lines.write(match operation {
         Operation::List => {
-            let mut rendered = Table::new(["AGENT", "SESSION", "STATE", "ENTRIES", "AGE"]);
+            let mut rendered = Table::new(["AGENT", "SESSION", "STATE", "FORM", "ENTRIES", "AGE"]);
             for one in list("sessions") {
                 let updated = humantime::parse_rfc3339(&field(&one, "updated")).ok();
                 let updated = updated.map(|at| at.elapsed().unwrap_or_default());
@@ -327,6 +327,7 @@ fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter)
                     field(&one, "agent"),
                     field(&one, "sessionId"),
                     field(&one, "state"),
+                    field(&one, "form"),
                     one["entries"].to_string(),
                     updated.map(text::age).unwrap_or_default(),
                 ]);

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use base::environment::{Clock as _, SystemEnvironment};
+use base::text::counted;
 
 use collective::{ErrorCode, MAJORITY};
 use gateway_bridge::client::{ClientError, ClientErrorKind, Health};
@@ -137,13 +138,20 @@ fn show(status: &Value, deep: bool, lines: &LineWriter) {
     let links = status["links"].as_array().map_or(&[][..], Vec::as_slice);
     if !links.is_empty() {
         let now = SystemEnvironment.unix_millis();
-        let fields = ["name", "direction", "status", "since", "lastError"];
+        let age = |at: u64| text::age(Duration::from_millis(now.saturating_sub(at)));
         let mut table = Table::new(["LINK", "DIRECTION", "STATUS", "CHANGED", "LAST ERROR"]);
         for link in links {
-            table.add_row(fields.map(|name| match link[name].as_u64() {
-                Some(since) => text::age(Duration::from_millis(now.saturating_sub(since))),
-                None => field(link, name),
-            }));
+            let error = field(link, "lastError");
+            table.add_row([
+                field(link, "name"),
+                field(link, "direction"),
+                field(link, "status"),
+                link["since"].as_u64().map(age).unwrap_or_default(),
+                match link["lastErrorAt"].as_u64() {
+                    Some(at) => format!("{} ago: {error}", age(at)),
+                    None => error,
+                },
+            ]);
         }
         lines.write(table.render());
     }
@@ -225,7 +233,8 @@ Examples:
   remote-agent gateway doctor --url wss://gate.example --allow-remote \\
     --token-env GATE_TOKEN
 
-The command checks the configuration, the program at the port, the credential, the clocks, each agent, the triad and each service.
+The command checks the configuration, the program at the port, the credential, the clocks, each agent, the triad, each link and each service, and \
+reports whether the configuration encrypts sessions and verifies signatures.
 
 Exit codes: 0 no error, 1 an error, 2 wrong configuration, 3 no gateway of a2a-v1 answers, 4 it requires a credential, 5 no answer in time.";
 
@@ -295,6 +304,10 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
     // The local configuration belongs to the checked gateway unless the command line names another address.
     let own = (!args.has_url()).then_some(&config);
     check_agents(agents, own, findings);
+    check_links(&discovery, own, findings);
+    if let Some(config) = own {
+        check_protection(config, findings);
+    }
     let services = discovery["services"].as_array();
     let connector = GatewayArgs::connector()?;
     for service in services.into_iter().flatten().take(MAX_SERVICES) {
@@ -321,7 +334,7 @@ fn report_unreachable(url: &str, error: &ClientError, findings: &mut Findings) {
     let (check, repair) = match error.kind {
         ClientErrorKind::Refused(ErrorCode::AuthRequired) => (
             "credential",
-            "Name the environment variable with the key or token with `--token-env VAR`.",
+            "Name the environment variable with the key or token with `--token-env VAR`, or the files of a client certificate with `--cert-file` and `--key-file`.",
         ),
         ClientErrorKind::Refused(code) if (5000..6000).contains(&code.number()) => (
             "credential",
@@ -374,6 +387,68 @@ fn check_clock(gateway: Option<u64>, findings: &mut Findings) {
     );
     let repair = "Synchronize both clocks. Deadlines of proposals and tokens with an expiry fail until then.";
     findings.warn("clock", message, repair);
+}
+
+/// Checks which links are up. The gateway lists them for clients that may manage it.
+fn check_links(discovery: &Value, own: Option<&ServerConfig>, findings: &mut Findings) {
+    let links = discovery["links"].as_array();
+    if links.is_none() && own.is_some_and(|config| !config.links.is_empty()) {
+        let message = "the gateway does not show the state of its links to this credential";
+        let repair = "Use a credential of a role with `request: [\"gateway\"]`.";
+        findings.warn("link", message.to_owned(), repair);
+    }
+    for link in links.into_iter().flatten() {
+        let name = field(link, "name");
+        if link["status"] == "up" {
+            findings.ok("link", format!("{name} is up"));
+            continue;
+        }
+        let mut message = format!("{name} is down");
+        if link["lastError"].is_string() {
+            message = format!("{message}: {}", field(link, "lastError"));
+        }
+        let repair = match link["direction"] == "outgoing" {
+            true => "The gateway connects again by itself, once the cause is removed.",
+            false => "Start the other gateway, which dials this one.",
+        };
+        findings.warn("link", message, repair);
+    }
+}
+
+/// Reports whether the configuration encrypts sessions, and what it does with signatures.
+fn check_protection(config: &ServerConfig, findings: &mut Findings) {
+    findings.ok(
+        "sessions",
+        match &config.sessions.encryption {
+            None => "session files are plain text",
+            Some(one) if one.refuse_plain => "session files are encrypted, and plain ones refused",
+            Some(_) => {
+                "new session files are encrypted; `gateway sessions list` shows the form of each"
+            }
+        },
+    );
+    let signing = &config.signing;
+    let mut message = format!("signatures of messages: {}", signing.mode.as_str());
+    let own_modes = config.agents.iter().filter(|agent| agent.signing.is_some());
+    match own_modes.count() as u64 {
+        0 => {}
+        count => {
+            let agents = counted(count, "agent", "agents");
+            message = format!("{message}, another mode for {agents}");
+        }
+    }
+    if signing.require_votes {
+        message += ", required of votes";
+    }
+    let is_signed = if signing.key_source().is_some() {
+        ""
+    } else {
+        "not "
+    };
+    findings.ok(
+        "signing",
+        format!("{message}; decisions are {is_signed}signed"),
+    );
 }
 
 fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Findings) {

@@ -13,6 +13,7 @@ use crate::agent;
 use crate::config::{JwtAlgorithm, JwtConfig, ServerConfig};
 use base::config::ConfigError;
 use base::jws::{KeySet, TimeError, Token};
+use base::text;
 use collective::{ErrorCode, FRAME_LIMITS};
 
 use super::{AccessError, Authenticated, Identity, IdentityKind, Operation, Rules};
@@ -93,8 +94,7 @@ impl Keyring {
     /// 5001 if clients must authenticate.
     pub fn anonymous(&self) -> Result<Identity, AccessError> {
         if self.required {
-            let message = "authentication required; send `auth` with an API key or a token first";
-            return Err(AccessError::new(ErrorCode::AuthRequired, message));
+            return Err(Self::auth_required(None));
         }
         Ok(Identity {
             name: "anonymous".into(),
@@ -102,6 +102,19 @@ impl Keyring {
             agent: None,
             kind: IdentityKind::Anonymous,
         })
+    }
+
+    /// Returns the error of a client without an accepted credential: 5001. `certificate` is its unknown certificate in DER.
+    pub fn auth_required(certificate: Option<&[u8]>) -> AccessError {
+        let send = "send `auth` with an API key or a token first";
+        let message = match certificate {
+            None => format!("authentication required; {send}"),
+            Some(der) => format!(
+                "authentication required: the gateway does not list the client certificate with the SHA-256 `{}`; its operator can add it to `auth.certificates`, and for a link name it in `links[].certificate`. Without a certificate, {send}",
+                text::hex(digest(&SHA256, der).as_ref())
+            ),
+        };
+        AccessError::new(ErrorCode::AuthRequired, message)
     }
 
     /// Returns the identity of an API key or token.

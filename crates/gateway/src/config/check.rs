@@ -10,6 +10,7 @@ use super::{
     AuthConfig, BackendConfig, JwtAlgorithm, Permissions, ServerConfig, SigningMode, message_keys,
 };
 use base::config::{ConfigError, gateway_url, normal_url};
+use base::key_source::KeySource;
 use base::validation::escape;
 use collective::GATEWAY;
 use egress::address::is_this_machine;
@@ -17,11 +18,14 @@ use egress::address::is_this_machine;
 /// Validates values whose parse errors would have no JSON Pointer.
 pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {
     let keys = value.pointer("/sessions/encryption/keys");
-    let mut keys = keys.and_then(Value::as_array).into_iter().flatten();
-    if let Some(i) = keys.position(|key| key.as_object().is_none_or(|key| key.len() != 1)) {
-        let message = "name exactly one of `keyFile`, `key` and `credential`";
-        let place = format!("/sessions/encryption/keys/{i}");
-        return Err(ConfigError::at(place, message));
+    let keys = keys.and_then(Value::as_array).into_iter().flatten();
+    for (i, key) in keys.enumerate() {
+        KeySource::check(key, false).map_err(|message| {
+            ConfigError::at(format!("/sessions/encryption/keys/{i}"), message)
+        })?;
+    }
+    if let Some(signing) = value.get("signing") {
+        KeySource::check(signing, true).map_err(|message| ConfigError::at("/signing", message))?;
     }
     let Some(listen) = value.get("listen").and_then(Value::as_str) else {
         return Ok(());

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use base::config::{ConfigError, Secret};
 use base::files::Fsync;
 use base::jws::KeySet;
+use base::key_source::KeySource;
 use base::{config, named, settings};
 use collective::{MAX_FRAME_BYTES, TriadConfig};
 use http_server::tls::TlsFiles;
@@ -105,8 +106,20 @@ settings! {
         pub require_votes: bool,
         /// Whether the first key that a configured agent advertises becomes its key.
         pub pin_first_use: bool,
-        /// The private key with which the gateway signs decisions; `None` leaves them unsigned.
+        /// The file with the private key with which the gateway signs decisions.
         pub key_file: Option<PathBuf>,
+        /// That key, instead of the file.
+        pub key: Option<Secret>,
+        /// The credential of systemd with that key, instead of the file.
+        pub credential: Option<String>,
+    }
+}
+
+impl SigningConfig {
+    /// Returns where the private key of the gateway is; `None` leaves decisions unsigned.
+    pub fn key_source(&self) -> Option<KeySource> {
+        let file = self.key_file.as_deref();
+        KeySource::from_members(file, self.key.as_ref(), self.credential.as_deref())
     }
 }
 
@@ -136,38 +149,15 @@ settings! {
     }
 }
 
-impl SessionsConfig {
-    /// Returns the names of the environment variables with keys.
-    pub fn key_variables(&self) -> impl Iterator<Item = &str> {
-        let keys = self.encryption.iter().flat_map(|one| &one.keys);
-        keys.filter_map(|key| match key {
-            EncryptionKeyConfig::Key(Secret::Unresolved { id, .. }) => Some(id.as_str()),
-            _ => None,
-        })
-    }
-}
-
 /// The encryption of session files ("Encryption at rest for session data", Heretek A2A §13.3).
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EncryptionConfig {
-    /// The keys. The first one encrypts, all of them decrypt.
-    pub keys: Vec<EncryptionKeyConfig>,
+    /// The keys: 32 random bytes in base64url. The first one encrypts, all of them decrypt.
+    pub keys: Vec<KeySource>,
     /// Whether the gateway refuses sessions that are not encrypted.
     #[serde(default)]
     pub refuse_plain: bool,
-}
-
-/// Where a key is: 32 random bytes in base64url.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum EncryptionKeyConfig {
-    /// In a file that only its owner can read.
-    KeyFile(PathBuf),
-    /// In the environment, or in the configuration itself.
-    Key(Secret),
-    /// In a credential of systemd with this name.
-    Credential(String),
 }
 
 settings! {
@@ -206,6 +196,13 @@ impl ServerConfig {
         let value = config::parse_json(json)?;
         let config = config::parse(value, SCHEMA, None, check::check_raw)?;
         check::check(config)
+    }
+
+    /// Returns the names of the environment variables with the keys of sessions and of signatures.
+    pub fn key_variables(&self) -> impl Iterator<Item = &str> {
+        let sessions = self.sessions.encryption.iter().flat_map(|one| &one.keys);
+        let signing = self.signing.key.iter().filter_map(Secret::variable);
+        sessions.filter_map(KeySource::variable).chain(signing)
     }
 
     /// Returns the greatest of all modes of signatures.
@@ -271,13 +268,8 @@ fn resolve_paths(config: &mut ServerConfig, folder: &Path) {
         all.extend(files.into_iter().flatten());
     }
     let keys = config.sessions.encryption.iter_mut();
-    all.extend(
-        keys.flat_map(|one| &mut one.keys)
-            .filter_map(|key| match key {
-                EncryptionKeyConfig::KeyFile(path) => Some(path),
-                _ => None,
-            }),
-    );
+    let keys = keys.flat_map(|one| &mut one.keys);
+    all.extend(keys.filter_map(KeySource::file_mut));
     all.extend(&mut config.signing.key_file);
     let backends = config
         .agents

@@ -32,7 +32,8 @@ fn full_config() -> Value {
         "agents": [{"name": "alpha", "role": "Triad member", "description": "votes",
             "permissions": {"send": ["*"], "vote": true}, "signing": "require", "keys": [{"kty": "OKP", "crv": "Ed25519",
             "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}],
-        "signing": {"mode": "verify", "requireVotes": true, "pinFirstUse": true, "keyFile": "signing.pem"},
+        "signing": {"mode": "verify", "requireVotes": true, "pinFirstUse": true,
+            "key": {"source": "env", "id": "SIGNING_KEY"}},
         "services": [{"serviceId": "weather", "endpoint": "http://127.0.0.1:9/x", "capabilities": ["a"],
             "healthEndpoint": "http://127.0.0.1:9/health"}],
         "triad": {"members": ["a", "b", "c"], "deadlineMs": 5, "quorum": "all"},
@@ -105,8 +106,8 @@ fn every_key_is_read() {
     assert_eq!(config.fsync, Fsync::Interval);
     assert_eq!(config.fsync_interval_ms, 20);
     assert_eq!(config.session_ttl_ms, Some(1000));
-    let variables: Vec<_> = config.sessions.key_variables().collect();
-    assert_eq!(variables, ["K"]);
+    let variables: Vec<_> = config.key_variables().collect();
+    assert_eq!(variables, ["K", "SIGNING_KEY"]);
     let encryption = config.sessions.encryption.unwrap();
     assert!(encryption.refuse_plain && encryption.keys.len() == 3);
     assert_eq!(config.agents.len(), 1);
@@ -114,7 +115,7 @@ fn every_key_is_read() {
     assert_eq!(config.agents[0].keys.len(), 1);
     let signing = &config.signing;
     assert_eq!(signing.mode, SigningMode::Verify);
-    assert!(signing.require_votes && signing.pin_first_use && signing.key_file.is_some());
+    assert!(signing.require_votes && signing.pin_first_use && signing.key.is_some());
     assert!(config.agents[0].permissions.as_ref().unwrap().vote);
     assert_eq!(config.services[0].capabilities, ["a"]);
     assert_eq!(
@@ -336,6 +337,29 @@ fn state_directory_follows_the_system() {
         Path::new("/h/.local/state").join(end)
     );
     assert_eq!(dir(&[]), Path::new(end));
+}
+
+#[test]
+fn key_of_signatures_has_at_most_one_source() {
+    assert!(
+        parse(&json!({"signing": {}}))
+            .unwrap()
+            .signing
+            .key_source()
+            .is_none()
+    );
+    for (member, value) in [
+        ("keyFile", json!("a")),
+        ("key", json!("a")),
+        ("credential", json!("a")),
+    ] {
+        let config = parse(&json!({"signing": {member: value}})).unwrap();
+        assert_eq!(config.signing.key_source().unwrap().member(), member);
+    }
+    let signing = json!({"keyFile": "a", "credential": "b"});
+    let (place, message) = config_error(json!({"signing": signing}));
+    assert_eq!(place, "/signing");
+    assert!(message.contains("exactly one of"), "{message}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use collective::{Envelope, ErrorCode, Kind, validate};
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::access::{Identity, RateLimit};
+use super::access::{Identity, Keyring, RateLimit};
 use super::audit::Outcome;
 use super::connected_client::Client;
 use super::frames;
@@ -182,10 +182,10 @@ impl FrameHandler {
         let span = message_span(&envelope);
         let is_disconnect = envelope.kind() == Kind::Disconnect;
         let result = match client.identity() {
-            None => Err(state.keyring.anonymous().err().map_or_else(
-                || RequestError::new(ErrorCode::AuthRequired, "authentication required"),
-                RequestError::from,
-            )),
+            None => {
+                let certificate = client.unknown_certificate();
+                Err(Keyring::auth_required(certificate.as_deref()).into())
+            }
             Some(_) => self.dispatch(envelope, &context).await,
         };
         let outcome = match result {

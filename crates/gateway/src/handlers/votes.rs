@@ -291,7 +291,7 @@ impl GatewayState {
             .with("from", GATEWAY)
             .with("timestamp", self.now_millis())
             .with_metadata("correlationId", &**id);
-        let message = self.signing.sign(message);
+        let message = self.signing.sign(message, &*self.log);
         let text: Arc<str> = message.to_text().into();
         proposals.store_decision(id, decided, Arc::clone(&text));
         // The proposer may have reconnected. Find the new connection by name.

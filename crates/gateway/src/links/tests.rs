@@ -102,3 +102,19 @@ fn h_60_names_are_those_of_the_receiver() {
         ErrorCode::InvalidContent
     );
 }
+
+#[test]
+fn h_62_last_error_has_its_time_while_the_link_is_up() {
+    let link = link(&[], &[]);
+    assert!(link.set_error("refused", 2));
+    link.set_up(3);
+    let state = link.to_json();
+    assert_eq!(
+        (&state["status"], &state["since"]),
+        (&json!("up"), &json!(3))
+    );
+    assert_eq!(
+        (&state["lastError"], &state["lastErrorAt"]),
+        (&json!("refused"), &json!(2))
+    );
+}

@@ -77,7 +77,8 @@ function runText(run) {
 // The state of a link to another gateway, since when, and its last error.
 function linkText(link) {
   const since = link.since ? " since " + new Date(link.since).toLocaleString() : "";
-  return "link " + link.name + ": " + link.status + since + (link.lastError ? ", last error: " + link.lastError : "");
+  const errorTime = link.lastErrorAt ? " at " + new Date(link.lastErrorAt).toLocaleString() : "";
+  return "link " + link.name + ": " + link.status + since + (link.lastError ? ", last error" + errorTime + ": " + link.lastError : "");
 }
 
 function drawAgents() {

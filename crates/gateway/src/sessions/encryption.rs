@@ -5,9 +5,8 @@
 //! removed between others. `docs/reference/gateway.md` ("Encrypted sessions") specifies the format.
 
 use std::borrow::Cow;
-use std::path::Path;
 use std::sync::Arc;
-use std::{fmt, fs, io};
+use std::{fmt, io};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -21,9 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use super::SessionKey;
 use super::line::{Entry, Event, Line, MAX_LINE_BYTES, NewLine, parse_entry};
-use crate::config::{EncryptionConfig, EncryptionKeyConfig};
+use crate::config::EncryptionConfig;
 use base::config::ConfigError;
-use base::files;
+use base::named;
 
 const KEY_BYTES: usize = 32;
 
@@ -82,13 +81,7 @@ impl EncryptionKeys {
     ) -> Result<Self, ConfigError> {
         let mut keys: Vec<EncryptionKey> = Vec::new();
         for (i, source) in config.keys.iter().enumerate() {
-            let (member, text) = match source {
-                EncryptionKeyConfig::KeyFile(path) => ("keyFile", read_file(path, true)),
-                EncryptionKeyConfig::Key(secret) => ("key", secret.resolve(&variable)),
-                EncryptionKeyConfig::Credential(name) => {
-                    ("credential", read_credential(name, &variable))
-                }
-            };
+            let text = source.read(MAX_KEY_FILE_BYTES, &variable);
             let key = text.and_then(|text| EncryptionKey::parse(&text));
             let key = key.and_then(|key| match keys.iter().any(|known| known.id == key.id) {
                 true => Err(format!(
@@ -97,7 +90,7 @@ impl EncryptionKeys {
                 )),
                 false => Ok(key),
             });
-            let place = format!("/sessions/encryption/keys/{i}/{member}");
+            let place = format!("/sessions/encryption/keys/{i}/{}", source.member());
             keys.push(key.map_err(|message| ConfigError::at(place, message))?);
         }
         Ok(Self(keys))
@@ -111,32 +104,6 @@ impl EncryptionKeys {
     pub(super) fn is_first(&self, id: KeyId) -> bool {
         self.0.first().is_some_and(|key| key.id == id)
     }
-}
-
-fn read_file(path: &Path, must_be_private: bool) -> Result<SecretString, String> {
-    let read = || {
-        let metadata = fs::metadata(path)?;
-        if must_be_private {
-            files::check_private_file(&metadata)?;
-        }
-        files::read_bounded(path, MAX_KEY_FILE_BYTES)
-    };
-    let text = read();
-    text.map(SecretString::from)
-        .map_err(|error| format!("cannot read the key `{}`: {error}", path.display()))
-}
-
-/// Reads a credential of systemd, which sets the permissions itself.
-fn read_credential(
-    name: &str,
-    variable: impl Fn(&str) -> Option<String>,
-) -> Result<SecretString, String> {
-    let folder = variable("CREDENTIALS_DIRECTORY").ok_or_else(|| {
-        format!(
-            "there are no credentials of systemd (`CREDENTIALS_DIRECTORY` is not set); add `LoadCredential={name}:FILE` to the unit"
-        )
-    })?;
-    read_file(&Path::new(&folder).join(name), false)
 }
 
 impl EncryptionKey {
@@ -223,14 +190,16 @@ impl<'a> EncryptedLine<'a> {
     }
 }
 
-/// How the lines of a session file are stored. All lines of a file have the same form.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Form {
-    /// As entries.
-    #[default]
-    Plain,
-    /// Encrypted, each line by itself.
-    Encrypted,
+named! {
+    /// How the lines of a session file are stored. All lines of a file have the same form.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum Form {
+        /// As entries.
+        #[default]
+        Plain = "plain",
+        /// Encrypted, each line by itself.
+        Encrypted = "encrypted",
+    }
 }
 
 /// Why a line cannot be decoded.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::encryption::KeyId;
+use super::encryption::{Form, KeyId};
 use super::line::{Event, NewLine, Scanner};
 use super::rekey::draft_path;
 use super::scan::{Reader, SessionMeta};
@@ -31,6 +31,8 @@ pub struct Summary {
     pub session_id: String,
     /// The state.
     pub state: State,
+    /// How its lines are stored; `None` if the first one is damaged.
+    pub form: Option<Form>,
     /// The number of entries.
     pub entries: u64,
     /// The time of the first line.
@@ -116,6 +118,7 @@ impl Sessions {
                 agent: key.agent,
                 session_id: key.session,
                 state,
+                form: (meta.damaged != Some(1)).then_some(meta.form),
                 entries: meta.entries,
                 created: time(meta.created),
                 updated: time(meta.updated),

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use base::jws::SigningKey;
+use base::log::Recorder;
 
 use super::*;
 
@@ -63,6 +64,55 @@ fn h_54_mode_off_changes_nothing_and_other_modes_own_the_mark() {
     assert_eq!(mark(&other, forged()), None);
     let unmarked = message("m", NOW, None);
     assert_eq!(other.check(unmarked.clone(), false, NOW).unwrap(), unmarked);
+}
+
+#[test]
+fn h_58_key_of_the_gateway_has_one_of_four_places() {
+    let dir = tempfile::tempdir().unwrap();
+    let pem = SigningKey::generate_pem().unwrap();
+    let file = dir.path().join("signing-key");
+    files::replace_private(&file, &pem).unwrap();
+    let expected = SigningKey::parse(pem.as_bytes()).unwrap().public_key();
+    let directory = dir.path().to_str().unwrap();
+    let variables = HashMap::from([("KEY", &*pem), ("CREDENTIALS_DIRECTORY", directory)]);
+    for source in [
+        json!({"keyFile": file}),
+        json!({"key": pem}),
+        json!({"key": {"source": "env", "id": "KEY"}}),
+        json!({"credential": "signing-key"}),
+    ] {
+        let source = serde_json::from_value(source).unwrap();
+        let key = SigningKey::read_for_messages(&source, |name| {
+            variables.get(name).map(|value| (*value).to_owned())
+        });
+        assert_eq!(key.unwrap().public_key(), expected, "{source:?}");
+    }
+    let mut content = json!({});
+    signing(json!({"key": pem}), json!({}), dir.path()).introduce(&mut content);
+    assert_eq!(content["keys"], json!([expected]));
+}
+
+#[test]
+fn h_58_decision_that_cannot_be_signed_is_logged_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let pem = SigningKey::generate_pem().unwrap();
+    let signing = signing(json!({"key": pem}), json!({}), dir.path());
+    let log = Recorder::default();
+    let unsignable = Envelope::new(Kind::Decision, json!({"result": "approved"}));
+    let is_signed = |envelope| {
+        let signed = signing.sign(envelope, &log);
+        signed.metadata(signature::SIGNATURE).is_some()
+    };
+    let signed = [
+        is_signed(unsignable.clone()),
+        is_signed(unsignable.clone()),
+        is_signed(message("m", NOW, None)),
+        is_signed(unsignable),
+    ];
+    assert_eq!(signed, [false, false, true, false]);
+    let lines = log.0.lock().unwrap();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("decision"), "{lines:?}");
 }
 
 #[test]
@@ -228,4 +278,23 @@ fn h_57_bad_advertised_keys_are_refused_without_their_text() {
         assert!(!error.message.contains("s3cret"), "{}", error.message);
     }
     assert_eq!(signing.advertised(&json!({})).unwrap(), None);
+}
+
+#[cfg(unix)]
+#[test]
+fn key_file_that_others_may_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("gateway.pem");
+    std::fs::write(&file, SigningKey::generate_pem().unwrap()).unwrap();
+    let config = ServerConfig::parse(&json!({"signing": {"keyFile": file}}).to_string()).unwrap();
+    for (mode, is_private) in [(0o600, true), (0o640, false), (0o604, false)] {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let loaded = Signing::load(&config, NOW).map(drop);
+        assert_eq!(loaded.is_ok(), is_private, "{mode:o}");
+        if let Err(error) = loaded {
+            assert_eq!(error.path, "/signing/keyFile");
+            assert!(error.message.contains("600"), "{error}");
+        }
+    }
 }

@@ -431,14 +431,11 @@ async fn session_of_a_hashed_file_name_is_listed_by_its_id() {
 }
 
 /// Returns the configuration of one key.
-fn source(key: Value) -> Vec<EncryptionKeyConfig> {
+fn source(key: Value) -> Vec<KeySource> {
     vec![serde_json::from_value(key).unwrap()]
 }
 
-fn load(
-    keys: Vec<EncryptionKeyConfig>,
-    variables: &[(&str, &str)],
-) -> Result<EncryptionKeys, ConfigError> {
+fn load(keys: Vec<KeySource>, variables: &[(&str, &str)]) -> Result<EncryptionKeys, ConfigError> {
     let config = EncryptionConfig {
         keys,
         refuse_plain: false,

@@ -23,6 +23,7 @@ async fn session_list_omits_message_content() {
         agent: "alpha".into(),
         session_id: "s".into(),
         state: State::Active,
+        form: Some(Form::Plain),
         entries: 1,
         created: began,
         updated,

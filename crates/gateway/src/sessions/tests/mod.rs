@@ -17,10 +17,11 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
-use crate::config::{EncryptionConfig, EncryptionKeyConfig, Limits};
+use crate::config::{EncryptionConfig, Limits};
 use base::config::Secret;
 use base::environment::{Clock, IdGenerator};
 use base::files::Fsync;
+use base::key_source::KeySource;
 use base::log::Recorder;
 use collective::{Envelope, ErrorCode};
 
@@ -84,7 +85,7 @@ impl Place {
 
     /// Returns the configuration with these keys.
     fn encrypted(&self, keys: &[&str]) -> ServerConfig {
-        let key = |key: &&str| EncryptionKeyConfig::Key(Secret::Known((*key).into()));
+        let key = |key: &&str| KeySource::Key(Secret::Known((*key).into()));
         let mut config = self.config();
         config.sessions.encryption = Some(EncryptionConfig {
             keys: keys.iter().map(key).collect(),
