@@ -173,7 +173,13 @@ impl Collected {
                 self.artifacts
                     .add_piece(update.artifact(), update.append(), bytes)
             }
-            Event::Unknown(_) => Ok(()),
+            Event::Unknown(_) => {
+                // What it says of a known task is not known.
+                if self.task_id.is_none() {
+                    self.set_ids(event.task_id(), event.context_id());
+                }
+                Ok(())
+            }
         };
         self.push_event(event.into_json());
         fits

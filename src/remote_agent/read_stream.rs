@@ -120,7 +120,7 @@ pub(super) async fn read_stream(
                 call.metrics.record_event(&event, bytes);
                 let last = is_last(&event);
                 unreadable.in_a_row = 0;
-                progressed |= add_event(call, event, bytes, first.take())?;
+                progressed |= add_event(call, event, bytes, &mut first)?;
                 received = true;
                 if last {
                     return Ok(ConnectionEnd::Ended);
@@ -154,14 +154,7 @@ pub(super) async fn read_stream(
 
 /// Refuses an event of another task than the subscribed one: `task_id`.
 fn check_event(task_id: Option<&str>, event: &Event) -> Result<(), PeerError> {
-    let named = match event {
-        Event::Message(message) => message.task_id(),
-        Event::Task(task) => task.id(),
-        Event::Status(update) => update.task_id(),
-        Event::Artifact(update) => update.task_id(),
-        Event::Unknown(_) => None,
-    };
-    task_id.map_or(Ok(()), |task_id| check_task(task_id, named))
+    task_id.map_or(Ok(()), |task_id| check_task(task_id, event.task_id()))
 }
 
 /// The unreadable events of a connection.
@@ -190,14 +183,18 @@ impl Unreadable {
     }
 }
 
-/// Adds an event, and returns whether it brought anything new.
+/// Adds an event, and returns whether it brought anything new. An event of an unknown kind brings nothing, and the one
+/// after it is the `first`.
 fn add_event(
     call: &mut Call<'_>,
     event: Event,
     bytes: usize,
-    first: Option<FirstEvent>,
+    first: &mut Option<FirstEvent>,
 ) -> Result<bool, ToolError> {
-    match (event, first) {
+    if matches!(event, Event::Unknown(_)) {
+        return call.add_event(event, bytes, true).map(|()| false);
+    }
+    match (event, first.take()) {
         (Event::Task(task), Some(FirstEvent::Resumed)) => call.add_snapshot(task, Source::Streamed),
         (Event::Task(task), Some(FirstEvent::Known(known))) if task == known => {
             call.add_snapshot(task, Source::Streamed)

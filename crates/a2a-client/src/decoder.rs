@@ -84,6 +84,9 @@ impl Decoder {
         // Some servers omit the envelope of JSON-RPC.
         if event.get("result").is_some() || event.get("error").is_some() {
             event = self.result(event, false, secrets)?;
+            if names_keep_alive(&event) {
+                return Ok(None);
+            }
         }
         match self.error(&event, secrets) {
             Some(error) => Err(error),
@@ -205,6 +208,20 @@ mod tests {
         for transport in ALL {
             for answer in [bare.clone(), wrapped.clone()] {
                 assert_eq!(task(transport, answer).unwrap().id(), Some("t"));
+            }
+        }
+    }
+
+    #[test]
+    fn keep_alive_is_no_event_in_an_envelope_either() {
+        for keep_alive in [json!({"kind": "heartbeat"}), json!({"type": "ping"})] {
+            let wrapped = json!({"jsonrpc": "2.0", "id": 1, "result": keep_alive});
+            for (transport, data) in ALL.into_iter().flat_map(|transport| {
+                [&keep_alive, &wrapped].map(|data| (transport, data.to_string()))
+            }) {
+                let limits = Limits::NONE;
+                let event = decoder(transport).event(&data, limits, &secrets());
+                assert_eq!(event.unwrap(), None, "{data}");
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Reads answers and events into the 0.3 form: the JSON that A2A 0.3 uses over JSON-RPC. A2A 0.3 over HTTP+JSON, and A2A
 //! 1.0 over every binding, use ProtoJSON (A2A 1.0 §5.5).
 //!
-//! One reader serves every version and binding, because servers mix them: it recognizes states, roles, kinds and members by
-//! their value, in any spelling of either version. It converts responses in place and keeps unknown members. It accepts
-//! names in camelCase and snake_case and the numbers of enums, as ProtoJSON does, and treats `null` and empty strings as
-//! absent. The dialect decides only what an absent member means. A part becomes text, file or data by the member that holds
-//! its content.
+//! One reader serves every version, binding and request, because servers mix them: it recognizes states, roles, kinds and
+//! members by their value, in any spelling of either version. It converts responses in place and keeps unknown members. It
+//! accepts names in camelCase and snake_case and the numbers of enums, as ProtoJSON does, and treats `null` and empty
+//! strings as absent. The dialect decides only what an absent member means. A part becomes text, file or data by the member
+//! that holds its content.
 
-mod part;
+pub(crate) mod part;
 
 use std::borrow::Cow;
 
@@ -15,6 +15,7 @@ pub use part::data_url;
 use part::read;
 use serde_json::{Map, Value, json};
 
+use crate::event::EventKind;
 use crate::text::{spell, text_part};
 use crate::{Dialect, Event, Reply, ShapeError, Task, TaskState, V03Dialect};
 
@@ -24,7 +25,8 @@ impl Dialect {
     /// # Errors
     /// The first member with another type or value than in the specification.
     pub fn read_reply(self, answer: Value) -> Result<Reply, ShapeError> {
-        Reply::read(Reader(self).reply(answer).unwrap_or_else(|unknown| unknown))
+        let answer = Reader(self).reply(answer, None);
+        Reply::read(answer.unwrap_or_else(|unknown| unknown))
     }
 
     /// Reads an event of a stream. Returns `None` if the value is no event of A2A, such as `null`, `{}` or
@@ -34,7 +36,7 @@ impl Dialect {
     /// # Errors
     /// The first member with another type or value than in the specification.
     pub fn read_event(self, event: Value) -> Result<Option<Event>, ShapeError> {
-        match Reader(self).reply(event) {
+        match Reader(self).reply(event, None) {
             Ok(event) => Event::read(event).map(Some),
             Err(unknown) if unknown.get("kind").is_some_and(Value::is_string) => {
                 Event::read(unknown).map(Some)
@@ -48,7 +50,8 @@ impl Dialect {
     /// # Errors
     /// The first member with another type or value than in the specification.
     pub fn read_task(self, task: Value) -> Result<Task, ShapeError> {
-        Task::read(Reader(self).task(task))
+        let task = Reader(self).reply(task, Some(EventKind::Task));
+        Task::read(task.unwrap_or_else(|unknown| unknown))
     }
 }
 
@@ -56,107 +59,56 @@ impl Dialect {
 #[derive(Clone, Copy)]
 struct Reader(Dialect);
 
-/// The type of a reply or event.
-#[derive(Clone, Copy, PartialEq)]
-enum MemberType {
-    Task,
-    Message,
-    StatusUpdate,
-    ArtifactUpdate,
-}
-
-impl MemberType {
-    /// Returns the type of this name: of a `kind`, of a member that wraps, or of a class.
-    fn from_name(name: &str) -> Option<Self> {
-        Some(match spell(name).as_str() {
-            "task" => Self::Task,
-            "message" | "msg" => Self::Message,
-            "statusupdate" | "taskstatusupdateevent" => Self::StatusUpdate,
-            "artifactupdate" | "taskartifactupdateevent" => Self::ArtifactUpdate,
-            _ => return None,
-        })
-    }
-
-    /// Returns its `kind` in 0.3.
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Task => "task",
-            Self::Message => "message",
-            Self::StatusUpdate => "status-update",
-            Self::ArtifactUpdate => "artifact-update",
-        }
-    }
-}
-
 /// The members that wrap an answer or an event. `msg` is the field of 0.3's proto.
-const WRAPPERS: [(&str, MemberType); 7] = [
-    ("task", MemberType::Task),
-    ("message", MemberType::Message),
-    ("msg", MemberType::Message),
-    ("statusUpdate", MemberType::StatusUpdate),
-    ("status_update", MemberType::StatusUpdate),
-    ("artifactUpdate", MemberType::ArtifactUpdate),
-    ("artifact_update", MemberType::ArtifactUpdate),
+const WRAPPERS: [(&str, EventKind); 7] = [
+    ("task", EventKind::Task),
+    ("message", EventKind::Message),
+    ("msg", EventKind::Message),
+    ("statusUpdate", EventKind::StatusUpdate),
+    ("status_update", EventKind::StatusUpdate),
+    ("artifactUpdate", EventKind::ArtifactUpdate),
+    ("artifact_update", EventKind::ArtifactUpdate),
 ];
 
-/// The members of which every unwrapped answer or event has one.
-const CONTENTS: [&str; 4] = ["status", "artifact", "parts", "content"];
-
 impl Reader {
-    /// Converts an answer or event to the 0.3 form. Its `kind` decides its type, else the member that wraps it, else its
-    /// fields.
+    /// Converts an answer or event to the 0.3 form. The member that wraps it decides its type, whatever the wrapped `kind`
+    /// is. A bare one has the type of its `kind`, else that of its place, `bare`, else that of its fields.
     ///
     /// # Errors
     /// The unchanged value, if its type is unknown.
-    fn reply(self, answer: Value) -> Result<Value, Value> {
+    fn reply(self, answer: Value, bare: Option<EventKind>) -> Result<Value, Value> {
         let Value::Object(mut answer) = answer else {
             return Err(answer);
         };
         unwrap_case(&mut answer, "payload");
-        let kind = answer.get("kind").and_then(Value::as_str);
-        if let Some(found) = kind.and_then(MemberType::from_name) {
-            if kind != Some(found.kind()) {
-                answer.insert("kind".into(), json!(found.kind()));
-            }
-            // Some servers name the type of what they wrap.
-            let wrapper = WRAPPERS
-                .iter()
-                .find(|(key, of)| *of == found && answer.get(*key).is_some_and(Value::is_object));
-            let is_bare = CONTENTS.iter().any(|key| answer.contains_key(*key));
-            if let Some((key, _)) = wrapper.filter(|_| !is_bare) {
-                let inner = answer.remove(*key).unwrap_or_default();
-                return Ok(self.of_wrapped().read(found, inner));
-            }
-            return Ok(self.read(found, Value::Object(answer)));
+        let name = answer.get("kind").and_then(Value::as_str);
+        let name = name.filter(|name| !name.trim().is_empty());
+        let named = name.map(EventKind::from_name);
+        // Some servers name the type beside what they wrap.
+        let wrapper = WRAPPERS.into_iter().find(|(key, kind)| {
+            named.flatten().is_none_or(|named| named == *kind)
+                && answer.get(*key).is_some_and(Value::is_object)
+        });
+        if let Some((key, kind)) = wrapper.filter(|_| !is_bare(&answer)) {
+            let inner = answer.remove(key).unwrap_or_default();
+            return Ok(self.of_wrapped().read(kind, inner));
         }
-        for (key, found) in WRAPPERS {
-            if answer.get(key).is_some_and(Value::is_object) {
-                let inner = answer.remove(key).unwrap_or_default();
-                return Ok(self.of_wrapped().read(found, inner));
-            }
-        }
-        if answer.get("kind").is_some_and(Value::is_string) {
-            return Err(Value::Object(answer));
-        }
-        let has = |key: &str| answer.contains_key(key);
-        let found = match () {
-            () if has("artifact") => MemberType::ArtifactUpdate,
-            () if has("status") && (has("taskId") || has("task_id") || has("final")) => {
-                MemberType::StatusUpdate
-            }
-            () if has("status") => MemberType::Task,
-            () if has("parts") || has("content") => MemberType::Message,
-            () => return Err(Value::Object(answer)),
+        let kind = match named {
+            Some(named) => named,
+            None => bare.or_else(|| EventKind::from_fields(&answer)),
         };
-        Ok(self.read(found, Value::Object(answer)))
+        match kind {
+            Some(kind) => Ok(self.read(kind, Value::Object(answer))),
+            None => Err(Value::Object(answer)),
+        }
     }
 
-    fn read(self, found: MemberType, value: Value) -> Value {
-        match found {
-            MemberType::Task => self.task(value),
-            MemberType::Message => self.message(value),
-            MemberType::StatusUpdate => self.status_update(value),
-            MemberType::ArtifactUpdate => self.artifact_update(value),
+    fn read(self, kind: EventKind, value: Value) -> Value {
+        match kind {
+            EventKind::Task => self.task(value),
+            EventKind::Message => self.message(value),
+            EventKind::StatusUpdate => self.status_update(value),
+            EventKind::ArtifactUpdate => self.artifact_update(value),
         }
     }
 
@@ -179,15 +131,10 @@ impl Reader {
         self.0 == Dialect::V1_0 && state.is_terminal_or_interrupted()
     }
 
-    /// Converts a bare or wrapped task to the 0.3 form.
     fn task(self, task: Value) -> Value {
         let Value::Object(mut task) = task else {
             return task;
         };
-        if task.get("task").is_some_and(Value::is_object) {
-            let inner = task.remove("task").unwrap_or_default();
-            return self.of_wrapped().task(inner);
-        }
         read_context_id(&mut task);
         self.status(&mut task);
         map_items(&mut task, "artifacts", |artifact| self.artifact(artifact));
@@ -365,17 +312,18 @@ fn unwrap_case(map: &mut Map<String, Value>, key: &str) {
     let Some(Value::Object(one_of)) = map.get_mut(key) else {
         return;
     };
-    if let (Some(Value::String(case)), Some(value)) =
-        (one_of.remove("$case"), one_of.remove("value"))
+    if one_of.get("$case").is_some_and(Value::is_string)
+        && let Some(value) = one_of.remove("value")
+        && let Some(Value::String(case)) = one_of.remove("$case")
     {
         map.remove(key);
         map.insert(case, value);
     }
 }
 
-/// Sets `kind` unless the object has one.
+/// Sets `kind`.
 fn kind(mut map: Map<String, Value>, name: &str) -> Value {
-    map.entry("kind").or_insert_with(|| json!(name));
+    set_text(&mut map, "kind", name);
     Value::Object(map)
 }
 
@@ -396,6 +344,14 @@ fn drop_empty(map: &mut Map<String, Value>, key: &str) {
     if map.get(key).is_some_and(|value| value == "") {
         map.remove(key);
     }
+}
+
+/// Returns whether an answer has a content of its own. A member of it that looks like a wrapper then is an extra.
+fn is_bare(answer: &Map<String, Value>) -> bool {
+    let is_object = |key| answer.get(key).is_some_and(Value::is_object);
+    let is_list = |key| answer.get(key).is_some_and(is_filled);
+    ["status", "artifact"].into_iter().any(is_object)
+        || ["parts", "content"].into_iter().any(is_list)
 }
 
 /// Returns whether a value has parts: a list of them, or a text.

@@ -1,10 +1,11 @@
 //! Replies and events of a peer.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::artifact::{self, Artifact};
 use super::json::{self, ShapeError};
 use super::task::{self, Message, Task, TaskState};
+use super::text::spell;
 
 /// The answer to a message: another message, or a task (A2A 0.3 §7.1).
 #[derive(Debug, Clone, PartialEq)]
@@ -21,9 +22,9 @@ impl Reply {
     /// # Errors
     /// The first place with the wrong shape.
     pub fn read(value: Value) -> Result<Self, ShapeError> {
-        match kind_of(&value) {
-            Kind::Task => Task::read(value).map(Self::Task),
-            Kind::Message => Message::read(value).map(Self::Message),
+        match EventKind::of(&value) {
+            Some(EventKind::Task) => Task::read(value).map(Self::Task),
+            Some(EventKind::Message) => Message::read(value).map(Self::Message),
             _ => Err(ShapeError::here("a task or a message", Some(&value))),
         }
     }
@@ -40,7 +41,7 @@ pub enum Event {
     Status(StatusUpdate),
     /// An artifact, or a piece of one.
     Artifact(ArtifactUpdate),
-    /// An event of an unknown kind, unchanged and without effect.
+    /// An event of an unknown kind, unchanged. It has no effect, but may name its task.
     Unknown(Value),
 }
 
@@ -50,16 +51,38 @@ impl Event {
     /// # Errors
     /// The first place with the wrong shape.
     pub fn read(value: Value) -> Result<Self, ShapeError> {
-        Ok(match kind_of(&value) {
-            Kind::Message => Self::Message(Message::read(value)?),
-            Kind::Task => Self::Task(Task::read(value)?),
-            Kind::Status => Self::Status(StatusUpdate::read(value)?),
-            Kind::Artifact => Self::Artifact(ArtifactUpdate::read(value)?),
-            Kind::Unknown => {
+        Ok(match EventKind::of(&value) {
+            Some(EventKind::Message) => Self::Message(Message::read(value)?),
+            Some(EventKind::Task) => Self::Task(Task::read(value)?),
+            Some(EventKind::StatusUpdate) => Self::Status(StatusUpdate::read(value)?),
+            Some(EventKind::ArtifactUpdate) => Self::Artifact(ArtifactUpdate::read(value)?),
+            None => {
                 json::object(&value)?;
                 Self::Unknown(value)
             }
         })
+    }
+
+    /// Returns the id of its task; `None` if only its stream names it.
+    pub fn task_id(&self) -> Option<&str> {
+        match self {
+            Self::Message(message) => message.task_id(),
+            Self::Task(task) => task.id(),
+            Self::Status(update) => update.task_id(),
+            Self::Artifact(update) => update.task_id(),
+            Self::Unknown(value) => json::unchecked_id(value, "taskId"),
+        }
+    }
+
+    /// Returns the conversation of its task.
+    pub fn context_id(&self) -> Option<&str> {
+        match self {
+            Self::Message(message) => message.context_id(),
+            Self::Task(task) => task.context_id(),
+            Self::Status(update) => update.context_id(),
+            Self::Artifact(update) => update.context_id(),
+            Self::Unknown(value) => json::unchecked_id(value, "contextId"),
+        }
     }
 
     /// Returns the event as JSON.
@@ -176,30 +199,69 @@ impl ArtifactUpdate {
     }
 }
 
-enum Kind {
-    Message,
+/// The type of a reply or event.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum EventKind {
     Task,
-    Status,
-    Artifact,
-    Unknown,
+    Message,
+    StatusUpdate,
+    ArtifactUpdate,
 }
 
-fn kind_of(value: &Value) -> Kind {
-    match json::str_at(value, "kind") {
-        Some("message") => Kind::Message,
-        Some("task") => Kind::Task,
-        Some("status-update") => Kind::Status,
-        Some("artifact-update") => Kind::Artifact,
-        Some(_) => Kind::Unknown,
-        None => {
-            let has = |key: &str| value.get(key).is_some();
-            match () {
-                () if has("artifact") => Kind::Artifact,
-                () if has("status") && (has("taskId") || has("final")) => Kind::Status,
-                () if has("status") => Kind::Task,
-                () if has("parts") => Kind::Message,
-                () => Kind::Unknown,
+impl EventKind {
+    const ALL: [Self; 4] = [
+        Self::Task,
+        Self::Message,
+        Self::StatusUpdate,
+        Self::ArtifactUpdate,
+    ];
+
+    /// Returns the kind of this name: of a `kind`, of a member that wraps, or of a class.
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        // The names of 0.3 need no copy.
+        if let Some(kind) = Self::ALL.into_iter().find(|kind| kind.as_str() == name) {
+            return Some(kind);
+        }
+        Some(match spell(name.trim()).as_str() {
+            "task" => Self::Task,
+            "message" | "msg" => Self::Message,
+            "statusupdate" | "taskstatusupdate" | "taskstatusupdateevent" => Self::StatusUpdate,
+            "artifactupdate" | "taskartifactupdate" | "taskartifactupdateevent" => {
+                Self::ArtifactUpdate
             }
+            _ => return None,
+        })
+    }
+
+    /// Returns its `kind` in 0.3.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Message => "message",
+            Self::StatusUpdate => "status-update",
+            Self::ArtifactUpdate => "artifact-update",
+        }
+    }
+
+    /// Returns the kind of a bare object by its fields.
+    pub(super) fn from_fields(fields: &Map<String, Value>) -> Option<Self> {
+        let has = |key: &str| fields.contains_key(key);
+        Some(match () {
+            () if has("artifact") => Self::ArtifactUpdate,
+            () if has("status") && (has("taskId") || has("task_id") || has("final")) => {
+                Self::StatusUpdate
+            }
+            () if has("status") => Self::Task,
+            () if has("parts") || has("content") => Self::Message,
+            () => return None,
+        })
+    }
+
+    /// Returns the kind of a value in the 0.3 form: by its `kind`, or by its fields without one.
+    fn of(value: &Value) -> Option<Self> {
+        match json::str_at(value, "kind") {
+            Some(name) => Self::from_name(name),
+            None => Self::from_fields(value.as_object()?),
         }
     }
 }
@@ -273,5 +335,20 @@ mod tests {
     fn event_of_unknown_kind_is_unchanged() {
         let value = json!({"kind":"weather","sky":"blue"});
         assert_eq!(Event::read(value.clone()).unwrap().json(), &value);
+    }
+
+    #[test]
+    fn event_of_unknown_kind_names_its_task() {
+        for (value, task_id) in [
+            (json!({"kind":"weather","taskId":"t"}), Some("t")),
+            (json!({"kind":"weather","task_id":"t"}), Some("t")),
+            (json!({"kind":"weather","taskId":""}), None),
+            (json!({"kind":"weather","taskId":7}), None),
+            (json!({"kind":"weather","taskId":"t".repeat(1025)}), None),
+            (json!({"kind":"weather"}), None),
+        ] {
+            let event = Event::read(value).unwrap();
+            assert_eq!(event.task_id(), task_id, "{}", event.json());
+        }
     }
 }

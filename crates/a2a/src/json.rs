@@ -98,6 +98,13 @@ pub(super) fn optional_id<'a>(
     }
 }
 
+/// Returns the id at `key`, in camelCase, of a value that was not checked; `None` if there is none that
+/// [`optional_id`] accepts.
+pub(super) fn unchecked_id<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    let id = field(value.as_object()?, key)?.as_str()?;
+    (!id.is_empty() && id.len() <= MAX_ID_BYTES).then_some(id)
+}
+
 /// Reads a string; `None` if it is missing or null.
 pub(super) fn optional_string<'a>(
     map: &'a Map<String, Value>,

@@ -35,25 +35,12 @@ pub(super) fn read(mut part: Map<String, Value>, dialect: Dialect) -> Value {
     if has_text && part.get("kind").is_some_and(|kind| kind == "text") {
         return Value::Object(part);
     }
-    drop_empty(&mut part, "kind");
-    if part.len() == 1 {
-        // The frequent part of 1.0.
-        if part.get("text").is_some_and(Value::is_string) {
-            return kind(part, "text");
-        }
-        if let Some(Value::Object(root)) = part.get_mut("root") {
-            return read(std::mem::take(root), dialect);
-        }
-        // `textPart` and its like wrap a part, as `root` does.
-        if let Some((name, Value::Object(wrapped))) = part.iter_mut().next()
-            && spell(name).ends_with("part")
-            && let Some(named) = declared_kind(name)
-        {
-            wrapped.entry("kind").or_insert_with(|| json!(named));
-            return read(std::mem::take(wrapped), dialect);
-        }
+    // The frequent part of 1.0.
+    if has_text && part.len() == 1 {
+        return kind(part, "text");
     }
-    unwrap_case(&mut part, "content");
+    part = unwrapped(part);
+    let has_text = part.get("text").is_some_and(Value::is_string);
     let named = ["kind", "type"]
         .into_iter()
         .find_map(|member| part.get(member)?.as_str());
@@ -65,21 +52,7 @@ pub(super) fn read(mut part: Map<String, Value>, dialect: Dialect) -> Value {
         }
         declared = Some("text");
     }
-    let is_elsewhere = declared == Some("text") && !has_text;
-    if is_elsewhere && part.get("content").is_some_and(Value::is_string) {
-        part.remove("text");
-        rename(&mut part, "content", "text");
-    }
-    if declared == Some("file") && content(&part).is_none() {
-        let is_content = |name: &&str| part.get(*name).is_some_and(is_set);
-        if FILE_MEMBERS[..6].iter().any(is_content) {
-            let members = FILE_MEMBERS
-                .iter()
-                .filter_map(|name| Some(((*name).to_owned(), part.remove(*name)?)));
-            let file: Map<_, _> = members.collect();
-            part.insert("file".into(), Value::Object(file));
-        }
-    }
+    place_content(&mut part, declared);
     rename(&mut part, "media_type", "mediaType");
     let found = content(&part);
     let Some(found) = declared.filter(|kind| part.contains_key(*kind)).or(found) else {
@@ -128,8 +101,61 @@ pub(super) fn read(mut part: Map<String, Value>, dialect: Dialect) -> Value {
     }
 }
 
-/// Returns the kind of this name.
-fn declared_kind(name: &str) -> Option<&'static str> {
+/// Returns the part without what some peers wrap around it: `root`, `textPart` and its like, and the form that a TypeScript
+/// type of the proto has.
+pub(crate) fn unwrapped(mut part: Map<String, Value>) -> Map<String, Value> {
+    while let Some(inner) = take_inner(&mut part) {
+        part = inner;
+    }
+    unwrap_case(&mut part, "content");
+    unwrap_case(&mut part, "part");
+    if let Some(Value::Object(file)) = part.get_mut("file") {
+        unwrap_case(file, "file");
+    }
+    drop_empty(&mut part, "kind");
+    part
+}
+
+/// Removes and returns the part that the only member of `part` holds.
+fn take_inner(part: &mut Map<String, Value>) -> Option<Map<String, Value>> {
+    let mut members = part.iter_mut().filter(|(_, value)| !value.is_null());
+    let (Some((name, Value::Object(inner))), None) = (members.next(), members.next()) else {
+        return None;
+    };
+    if name != "root" {
+        let kind = declared_kind(name).filter(|_| spell(name).ends_with("part"))?;
+        inner.entry("kind").or_insert_with(|| json!(kind));
+    }
+    Some(std::mem::take(inner))
+}
+
+/// Moves the content of a part of this kind to the member of the kind: some peers write a text into `content`, and the
+/// members of a file into the part.
+pub(crate) fn place_content(part: &mut Map<String, Value>, kind: Option<&str>) {
+    match kind {
+        Some("text")
+            if !part.get("text").is_some_and(Value::is_string)
+                && part.get("content").is_some_and(Value::is_string) =>
+        {
+            part.remove("text");
+            rename(part, "content", "text");
+        }
+        Some("file") if content(part).is_none() => {
+            let is_content = |name: &&str| part.get(*name).is_some_and(is_set);
+            if FILE_MEMBERS[..6].iter().any(is_content) {
+                let members = FILE_MEMBERS
+                    .iter()
+                    .filter_map(|name| Some(((*name).to_owned(), part.remove(*name)?)));
+                let file: Map<_, _> = members.collect();
+                part.insert("file".into(), Value::Object(file));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns the kind of this name, in any spelling.
+pub(crate) fn declared_kind(name: &str) -> Option<&'static str> {
     match spell(name).as_str() {
         "text" | "textpart" => Some("text"),
         "file" | "filepart" => Some("file"),

@@ -37,13 +37,15 @@ fn task_is_read_in_camel_and_snake_case() {
     });
     assert_eq!(REST.task(camel), expected);
     assert_eq!(REST.task(snake), expected);
-    assert_eq!(REST.task(json!({"task": expected.clone()})), expected);
+    let wrapped = REST.reply(json!({"task": expected.clone()}), None);
+    assert_eq!(wrapped, Ok(expected));
 }
 
 #[test]
 fn flags_that_are_absent_are_false() {
     let update = REST.reply(
         json!({"statusUpdate": {"taskId": "t", "contextId": "", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}}),
+        None,
     );
     assert_eq!(
         update,
@@ -51,8 +53,8 @@ fn flags_that_are_absent_are_false() {
             json!({"kind": "status-update", "taskId": "t", "final": false, "status": {"state": "input-required"}})
         )
     );
-    assert_eq!(REST.reply(json!({})), Err(json!({})));
-    assert_eq!(REST.reply(json!([])), Err(json!([])));
+    assert_eq!(REST.reply(json!({}), None), Err(json!({})));
+    assert_eq!(REST.reply(json!([]), None), Err(json!([])));
 }
 
 #[test]
@@ -116,7 +118,7 @@ fn update_that_ends_a_stream_is_final() {
     ] {
         let update =
             json!({"statusUpdate": {"taskId": "t", "contextId": "", "status": {"state": name}}});
-        let read = V1_0.reply(update).unwrap_or_default();
+        let read = V1_0.reply(update, None).unwrap_or_default();
         assert_eq!(read["final"], last, "{name}");
         assert_eq!(read["kind"], "status-update");
         assert!(read.get("contextId").is_none());
@@ -127,7 +129,7 @@ fn update_that_ends_a_stream_is_final() {
 fn artifact_update_has_last_chunk() {
     let update = json!({"artifactUpdate": {"taskId": "t", "append": true, "artifact": {"artifactId": "a", "parts": null}}});
     assert_eq!(
-        V1_0.reply(update),
+        V1_0.reply(update, None),
         Ok(json!({
             "kind": "artifact-update", "taskId": "t", "append": true, "lastChunk": false,
             "artifact": {"artifactId": "a", "parts": []}
@@ -137,7 +139,7 @@ fn artifact_update_has_last_chunk() {
 
 #[test]
 fn answer_without_wrapper_follows_from_its_fields() {
-    let kind = |bare: Value| V1_0.reply(bare).unwrap_or_default()["kind"].clone();
+    let kind = |bare: Value| V1_0.reply(bare, None).unwrap_or_default()["kind"].clone();
     assert_eq!(kind(json!({"id": "t", "status": {}})), "task");
     assert_eq!(kind(json!({"taskId": "t", "status": {}})), "status-update");
     assert_eq!(
@@ -146,10 +148,10 @@ fn answer_without_wrapper_follows_from_its_fields() {
     );
     assert_eq!(kind(json!({"messageId": "m", "parts": []})), "message");
     assert_eq!(
-        V1_0.reply(json!({"weather": 1})),
+        V1_0.reply(json!({"weather": 1}), None),
         Err(json!({"weather": 1}))
     );
-    assert_eq!(V1_0.reply(json!([])), Err(json!([])));
+    assert_eq!(V1_0.reply(json!([]), None), Err(json!([])));
 }
 
 #[test]
@@ -275,6 +277,13 @@ fn part_has_its_kind_in_every_dialect() {
         (json!({"kind": "", "text": "hi"}), &text),
         (json!({"kind": "string", "text": "hi"}), &text),
         (json!({"textPart": {"text": "hi"}}), &text),
+        (json!({"textPart": {"text": "hi"}, "filePart": null}), &text),
+        (json!({"part": {"$case": "text", "value": "hi"}}), &text),
+        (json!({"root": {"kind": "TextPart", "text": "hi"}}), &text),
+        (
+            json!({"part": {"$case": "file", "value": {"file": {"$case": "fileWithBytes", "value": "aGk="}, "name": "f"}}}),
+            &bytes,
+        ),
         (
             json!({"kind": "file", "bytes": "aGk=", "name": "f"}),
             &bytes,
@@ -306,7 +315,7 @@ fn text_in_the_place_of_parts_is_read_everywhere() {
             json!({"kind": "message", "content": "hi"}),
             json!({"kind": "message", "message": {"parts": [{"text": "hi"}]}}),
         ] {
-            let read = reader.reply(message.clone()).unwrap_or_default();
+            let read = reader.reply(message.clone(), None).unwrap_or_default();
             assert_eq!(read["parts"], parts, "{message}");
         }
         let task = json!({
@@ -367,7 +376,7 @@ fn canonical_values_of_0_3_stay_unchanged() {
         json!({"kind": "status-update", "taskId": "t", "status": {"state": "working", "message": {"kind": "message", "role": "agent"}}}),
         json!({"kind": "artifact-update", "taskId": "t", "artifact": {"parts": [{"kind": "image", "text": 7}]}}),
     ] {
-        assert_eq!(RPC.reply(value.clone()), Ok(value));
+        assert_eq!(RPC.reply(value.clone(), None), Ok(value));
     }
 }
 
@@ -383,5 +392,193 @@ fn value_that_is_no_event_is_none() {
         for reader in ALL {
             assert_eq!(reader.0.read_event(value.clone()), Ok(None), "{value}");
         }
+    }
+}
+
+/// A value of each kind with its 0.3 name, and the members that wrap it.
+fn values() -> [(Value, &'static str, &'static [&'static str]); 4] {
+    let task = json!({"id": "t", "status": {"state": "completed"}});
+    let message = json!({"taskId": "t", "messageId": "m", "parts": [{"text": "hi"}]});
+    let status = json!({"taskId": "t", "status": {"state": "completed"}});
+    let artifact = json!({"taskId": "t", "artifact": {"artifactId": "a", "parts": []}});
+    [
+        (task, "task", &["task"]),
+        (message, "message", &["message", "msg"]),
+        (status, "status-update", &["statusUpdate", "status_update"]),
+        (
+            artifact,
+            "artifact-update",
+            &["artifactUpdate", "artifact_update"],
+        ),
+    ]
+}
+
+/// Returns the kind and the task of an event, as every dialect reads it.
+fn kind_and_task(event: &Value) -> [Option<(String, Option<String>)>; 3] {
+    ALL.map(|reader| {
+        let read = reader.0.read_event(event.clone()).ok()??;
+        let kind = read.json()["kind"].as_str().unwrap_or_default();
+        Some((kind.to_owned(), read.task_id().map(str::to_owned)))
+    })
+}
+
+#[test]
+fn wrapper_decides_the_kind_of_what_it_wraps() {
+    for (value, kind, wrappers) in values() {
+        for named in [
+            json!(kind),
+            json!(kind.to_uppercase()),
+            json!("TaskStatusUpdateEvent"),
+            json!("TaskArtifactUpdateEvent"),
+            json!("Task"),
+            json!("foo"),
+            json!(""),
+            json!(null),
+            json!(7),
+        ] {
+            let mut value = value.clone();
+            value["kind"] = named;
+            let mut events: Vec<_> = wrappers.iter().map(|key| json!({ *key: value })).collect();
+            events.push(json!({"payload": {"$case": wrappers[0], "value": value}}));
+            for event in events {
+                let expected = Some((kind.to_owned(), Some("t".to_owned())));
+                assert_eq!(
+                    kind_and_task(&event),
+                    [(); 3].map(|()| expected.clone()),
+                    "{event}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn bare_kind_is_read_by_value() {
+    for (value, kind, _) in values() {
+        for named in [
+            kind.to_owned(),
+            kind.to_uppercase(),
+            kind.replace('-', "_"),
+            kind.replace("-u", "U"),
+            String::new(),
+        ] {
+            let mut event = value.clone();
+            event["kind"] = json!(named);
+            let expected = Some((kind.to_owned(), Some("t".to_owned())));
+            assert_eq!(
+                kind_and_task(&event),
+                [(); 3].map(|()| expected.clone()),
+                "{event}"
+            );
+        }
+    }
+    for (name, kind) in [
+        ("TaskStatusUpdateEvent", "status-update"),
+        ("task-status-update", "status-update"),
+        ("TaskArtifactUpdateEvent", "artifact-update"),
+        ("task-artifact-update", "artifact-update"),
+    ] {
+        let event = json!({
+            "kind": name, "taskId": "t", "status": {"state": "working"},
+            "artifact": {"artifactId": "a", "parts": []},
+        });
+        let expected = Some((kind.to_owned(), Some("t".to_owned())));
+        assert_eq!(
+            kind_and_task(&event),
+            [(); 3].map(|()| expected.clone()),
+            "{event}"
+        );
+    }
+}
+
+#[test]
+fn bare_event_of_an_unknown_kind_names_its_task() {
+    let event = json!({"kind": "foo", "taskId": "t", "status": {"state": "completed"}});
+    for reader in ALL {
+        let read = reader.0.read_event(event.clone());
+        let Ok(Some(Event::Unknown(_))) = &read else {
+            panic!("{read:?}");
+        };
+        assert_eq!(
+            kind_and_task(&event)[0],
+            Some(("foo".into(), Some("t".into())))
+        );
+    }
+}
+
+#[test]
+fn every_path_reads_the_same_tasks() {
+    let task = json!({"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}});
+    let with_kind = |kind: &str| {
+        let mut task = task.clone();
+        task["kind"] = json!(kind);
+        task
+    };
+    for answer in [
+        task.clone(),
+        with_kind("task"),
+        with_kind("TASK"),
+        with_kind("Task"),
+        with_kind(""),
+        json!({"task": task}),
+        json!({"task": with_kind("TASK")}),
+        json!({"task": with_kind("foo")}),
+        json!({"kind": "task", "task": task}),
+        json!({"payload": {"$case": "task", "value": task}}),
+        json!({"payload": {"$case": "task", "value": with_kind("Task")}}),
+    ] {
+        for reader in ALL {
+            let dialect = reader.0;
+            let found = dialect.read_task(answer.clone());
+            let Ok(found) = found else {
+                panic!("{answer}: {found:?}");
+            };
+            assert_eq!(found.state(), TaskState::Completed, "{answer}");
+            assert_eq!(found.json()["kind"], "task", "{answer}");
+            assert_eq!(
+                dialect.read_reply(answer.clone()),
+                Ok(Reply::Task(found.clone()))
+            );
+            let event = dialect.read_event(answer.clone());
+            assert_eq!(event, Ok(Some(Event::Task(found))), "{answer}");
+        }
+    }
+}
+
+#[test]
+fn query_refuses_what_is_no_task() {
+    let status = json!({"state": "working"});
+    for (answer, pointer) in [
+        (json!(null), ""),
+        (json!({"id": "t"}), "/status"),
+        (json!({"kind": "foo", "id": "t", "status": status}), "/kind"),
+        (json!({"kind": "message", "parts": []}), "/kind"),
+        (json!({"message": {"parts": []}}), "/kind"),
+        (
+            json!({"statusUpdate": {"taskId": "t", "status": status}}),
+            "/kind",
+        ),
+    ] {
+        for reader in ALL {
+            let error = reader.0.read_task(answer.clone()).err();
+            let found = error.map(|error| error.pointer);
+            assert_eq!(found.as_deref(), Some(pointer), "{answer}");
+        }
+    }
+}
+
+#[test]
+fn extra_member_of_a_bare_task_is_no_wrapper() {
+    let extras = json!({"id": "t", "status": {"state": "working"}, "message": {"parts": []}, "task": {"id": "u"}});
+    for reader in ALL {
+        let task = reader.0.read_task(extras.clone());
+        assert_eq!(
+            task.map(|task| task.id().map(str::to_owned)),
+            Ok(Some("t".into()))
+        );
+        assert_eq!(
+            kind_and_task(&extras)[0],
+            Some(("task".into(), Some("t".into())))
+        );
     }
 }

@@ -9,6 +9,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
+use crate::decode_response::part::{declared_kind, place_content, unwrapped};
 use crate::v0_3::WRAPPED;
 use crate::v1_0::{Part, PartContent};
 use crate::{A2aError, Dialect, ErrorReason, V03Dialect as V0_3};
@@ -311,14 +312,16 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Parses a part. A part without known content is an error.
+/// Parses a part, in every spelling that the client reads in an answer. A part without known content is an error.
 pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, A2aError> {
+    fields = Fields::at_path(unwrapped(fields.fields), fields.path);
     // The member is `kind` in 0.3 and `type` in earlier versions. 1.0 has neither.
     let kind = match fields.name("kind")? {
         Some(kind) => Some(kind),
         None => fields.name("type")?,
     };
-    if let Some(kind) = kind.filter(|kind| !matches!(kind.as_str(), "text" | "file" | "data")) {
+    let declared = kind.as_deref().and_then(declared_kind);
+    if let Some(kind) = kind.filter(|_| declared.is_none()) {
         return Err(unknown(
             &fields,
             &format!("is of the kind `{}`", short(&kind)),
@@ -327,6 +330,7 @@ pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, A2aErro
     let mut filename = fields.name("filename")?;
     let mut media_type = fields.name("mediaType")?;
     let mut metadata = fields.map("metadata")?;
+    place_content(&mut fields.fields, declared);
     let mut found: Vec<PartContent> = Vec::with_capacity(1);
     if let Some(text) = fields.text("text")? {
         found.push(PartContent::Text(text));

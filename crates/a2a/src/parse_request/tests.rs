@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::fields::Fields;
 use super::{list, send};
 use crate::v0_3::{WRAPPED, as_v0_3};
-use crate::{Dialect, V03Dialect as V0_3};
+use crate::{Dialect, ErrorReason, V03Dialect as V0_3};
 
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -141,6 +141,107 @@ fn role_part_and_state_are_read_in_every_spelling() {
     for status in [json!("pondering"), json!(9), json!(true)] {
         let mut params = Fields::new(json!({"status": status}), "").unwrap();
         assert!(list(Dialect::V1_0, &mut params).is_err(), "{status}");
+    }
+}
+
+const DIALECTS: [Dialect; 3] = [
+    Dialect::V1_0,
+    Dialect::V0_3(V0_3::Rpc),
+    Dialect::V0_3(V0_3::Rest),
+];
+
+/// Returns a message with this part, under the name that parts have in the dialect.
+fn message_with(dialect: Dialect, part: &Value) -> Value {
+    let parts = match dialect {
+        Dialect::V0_3(V0_3::Rest) => "content",
+        _ => "parts",
+    };
+    json!({"messageId": "m", "role": "user", parts: [part]})
+}
+
+#[test]
+fn part_kind_and_wrapper_are_read_as_in_an_answer() {
+    let text = PartContent::Text("hi".into());
+    let bytes = PartContent::Raw(b"hi".to_vec());
+    let link = PartContent::Url("https://f/x".into());
+    let data = PartContent::Data(json!({"a": 1}));
+    for (part, expected) in [
+        (json!({"text": "hi"}), &text),
+        (json!({"kind": "text", "text": "hi"}), &text),
+        (json!({"kind": "Text", "text": "hi"}), &text),
+        (json!({"kind": "TEXT", "text": "hi"}), &text),
+        (json!({"kind": "TextPart", "text": "hi"}), &text),
+        (json!({"kind": "text_part", "text": "hi"}), &text),
+        (json!({"kind": "", "text": "hi"}), &text),
+        (json!({"type": "Text", "text": "hi"}), &text),
+        (json!({"kind": "text", "content": "hi"}), &text),
+        (json!({"root": {"kind": "text", "text": "hi"}}), &text),
+        (json!({"root": {"root": {"text": "hi"}}}), &text),
+        (json!({"root": {"text": "hi"}, "metadata": null}), &text),
+        (json!({"textPart": {"text": "hi"}}), &text),
+        (json!({"part": {"$case": "text", "value": "hi"}}), &text),
+        (
+            json!({"part": {"$case": "text", "value": "hi"}, "metadata": null}),
+            &text,
+        ),
+        (json!({"content": {"$case": "text", "value": "hi"}}), &text),
+        (
+            json!({"kind": "FilePart", "file": {"bytes": "aGk="}}),
+            &bytes,
+        ),
+        (json!({"kind": "File", "bytes": "aGk="}), &bytes),
+        (json!({"filePart": {"file": {"uri": "https://f/x"}}}), &link),
+        (
+            json!({"part": {"$case": "file", "value": {"file": {"$case": "fileWithUri", "value": "https://f/x"}}}}),
+            &link,
+        ),
+        (json!({"kind": "DATA", "data": {"a": 1}}), &data),
+        (
+            json!({"root": {"kind": "DataPart", "data": {"a": 1}}}),
+            &data,
+        ),
+    ] {
+        for dialect in DIALECTS {
+            let message = read(dialect, message_with(dialect, &part));
+            assert_eq!(message.parts[0].content, *expected, "{dialect:?}: {part}");
+        }
+    }
+}
+
+#[test]
+fn file_with_members_in_the_part_keeps_its_name_and_type() {
+    for part in [
+        json!({"kind": "file", "bytes": "aGk=", "name": "f", "mimeType": "a/b"}),
+        json!({"kind": "file", "bytes": "aGk=", "filename": "f", "mediaType": "a/b"}),
+    ] {
+        for dialect in DIALECTS {
+            let message = read(dialect, message_with(dialect, &part));
+            let found = &message.parts[0];
+            assert_eq!(found.filename.as_deref(), Some("f"), "{part}");
+            assert_eq!(found.media_type.as_deref(), Some("a/b"), "{part}");
+        }
+    }
+}
+
+#[test]
+fn part_of_another_kind_is_not_supported() {
+    for part in [
+        json!({"kind": "video", "video": "x"}),
+        json!({"kind": "video", "text": "caption"}),
+        json!({"type": "image_url", "text": "caption"}),
+        json!({"root": {"kind": "audio", "audio": "x"}}),
+        json!({"part": {"$case": "audio", "value": "x"}}),
+        json!({"videoPart": {"text": "x"}}),
+        json!({"root": "hi"}),
+        json!({}),
+    ] {
+        for dialect in DIALECTS {
+            let message = message_with(dialect, &part);
+            let mut params = Fields::new(json!({"message": message}), "").unwrap();
+            let error = send(dialect, &mut params).unwrap_err();
+            let reason = error.reason;
+            assert_eq!(reason, ErrorReason::ContentTypeNotSupported, "{part}");
+        }
     }
 }
 

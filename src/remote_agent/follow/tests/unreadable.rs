@@ -225,3 +225,59 @@ async fn stream_without_a_readable_event_is_an_error_with_the_cause() {
     let result = fixture.call(send()).await;
     assert_eq!(result["error"]["reason"], "invalid_response", "{result}");
 }
+
+/// Returns an event of a kind that A2A does not define.
+fn unknown() -> Value {
+    json!({"kind": "foo", "taskId": "t", "status": {"state": "completed"}})
+}
+
+#[tokio::test]
+async fn event_of_an_unknown_kind_is_no_progress() {
+    let working = || task("working", json!([]));
+    for events in [
+        vec![unknown()],
+        vec![json!({"kind": "foo"})],
+        vec![unknown(), working()],
+        vec![unknown(), unknown(), working()],
+    ] {
+        let subscription = || SubscribeReply::Events(events.clone(), StreamEnd::Close);
+        let fixture = streams((0..9).map(|_| subscription()).collect(), vec![done()]);
+        let result = fixture.call(watch()).await;
+        assert_eq!(text(&result), "one two", "{result}");
+        let calls = ["subscribe", "subscribe", "subscribe", "get"];
+        assert_eq!(fixture.calls(), calls, "{events:?}");
+
+        let first = SubscribeReply::Events(vec![working()], StreamEnd::Close);
+        let all = std::iter::once(first).chain((0..9).map(|_| subscription()));
+        let fixture = streams(all.collect(), vec![done()]);
+        let result = fixture.call(send()).await;
+        assert_eq!(text(&result), "one two", "{result}");
+        let calls = ["stream", "subscribe", "subscribe", "get"];
+        assert_eq!(fixture.calls(), calls, "{events:?}");
+    }
+}
+
+#[tokio::test]
+async fn event_of_an_unknown_kind_names_the_task_to_follow() {
+    let fixture = streams(
+        vec![SubscribeReply::Events(vec![unknown()], StreamEnd::Close)],
+        vec![done()],
+    );
+    let result = fixture.call(send()).await;
+    assert_eq!(text(&result), "one two", "{result}");
+    assert_eq!(fixture.calls(), ["stream", "subscribe", "get"]);
+}
+
+#[tokio::test]
+async fn event_of_an_unknown_kind_does_not_change_the_task() {
+    let mut other = unknown();
+    other["taskId"] = "other".into();
+    let events = vec![task("working", json!([])), other.clone()];
+    let answer = SubscribeReply::Events(events, StreamEnd::Close);
+    let resumed = SubscribeReply::Events(vec![other], StreamEnd::Close);
+    let fixture = streams(vec![answer, resumed], vec![done()]);
+    let result = fixture.call(send()).await;
+    assert_eq!(text(&result), "one two", "{result}");
+    let known = &result["summary"]["continuation"]["task"]["task_id"];
+    assert_eq!(known, "t", "{result}");
+}

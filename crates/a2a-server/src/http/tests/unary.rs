@@ -211,6 +211,69 @@ async fn json_rpc_task_of_0_3_has_kind_and_no_wrapper() {
     assert_eq!(answer["artifacts"][0]["parts"][0]["kind"], "text");
 }
 
+/// Sends a message with this part, and returns the response.
+async fn send_part(server: &Server, interface: Interface, part: &Value) -> Reply {
+    let list = Value::from(vec![part.clone()]);
+    match interface {
+        Interface::Rpc1 | Interface::Rest1 => {
+            let mut params = json!({"message": message("")});
+            params["message"]["parts"] = list;
+            match interface {
+                Interface::Rpc1 => server.rpc("SendMessage", params).await,
+                _ => {
+                    rest(
+                        server,
+                        interface,
+                        Method::POST,
+                        "/message:send",
+                        Some(params),
+                    )
+                    .await
+                }
+            }
+        }
+        Interface::Rpc0 => {
+            let mut params =
+                json!({"message": message_0_3(""), "configuration": {"blocking": true}});
+            params["message"]["parts"] = list;
+            server.rpc_0_3("message/send", params).await
+        }
+        Interface::Rest0 => {
+            let mut body = json!({"message": proto_0_3(""), "configuration": {"blocking": true}});
+            body["message"]["content"] = list;
+            rest(server, interface, Method::POST, "/message:send", Some(body)).await
+        }
+    }
+}
+
+#[tokio::test]
+async fn part_is_read_in_every_spelling_over_every_interface() {
+    let server = Server::start().await;
+    for interface in ALL_INTERFACES {
+        for part in [
+            json!({"kind": "Text", "text": "echo hi"}),
+            json!({"kind": "TEXT", "text": "echo hi"}),
+            json!({"kind": "TextPart", "text": "echo hi"}),
+            json!({"root": {"kind": "text", "text": "echo hi"}}),
+            json!({"part": {"$case": "text", "value": "echo hi"}}),
+        ] {
+            let reply = send_part(&server, interface, &part).await;
+            assert_eq!(reply.status, StatusCode::OK, "{interface:?} {part}");
+            assert!(
+                reply.text.contains("\"hi\""),
+                "{interface:?} {}",
+                reply.text
+            );
+        }
+        let reply = send_part(&server, interface, &json!({"kind": "video", "video": "x"})).await;
+        let text = &reply.text;
+        assert!(
+            text.contains("is of the kind `video`"),
+            "{interface:?} {text}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn send_may_return_a_message() {
     let server = Server::start().await;
