@@ -14,6 +14,9 @@ import { line, note, print, safe, word } from "./text.js";
 /** The path of an agent card, and the one before A2A 0.3. */
 const CARD_PATH = /\/\.well-known\/(agent-card|agent)\.json$/;
 
+/** The URL of an agent card with a query, which some servers need: first its base URL. */
+const CARD_WITH_QUERY = /^(https?:\/\/[^/?#]+[^?#]*?)(?:\/\.well-known)?\/(?:agent-card|agent)\.json\?/i;
+
 /**
  * Returns the settings that the place of an agent stands for: its base URL, and where its card is unless it is below that.
  * Returns undefined if the person only sees what there is.
@@ -45,12 +48,14 @@ export async function findTarget({ api, host, options }, given, { open, person =
 }
 
 /**
- * Returns the query for a place, or the base URL that it is.
+ * Returns the query for a place, or the base URL that it is, with the URL of the card if that has a query.
  * @param {string} given
- * @returns {{ place: string } | { baseUrl: string } | { file: string }}
+ * @returns {{ place: string } | { baseUrl: string, cardUrl?: string } | { file: string }}
  */
 function queryFor(given) {
   if (/^https?:\/\//i.test(given) && URL.canParse(given)) {
+    const base = CARD_WITH_QUERY.exec(given)?.[1];
+    if (base) return { baseUrl: base, cardUrl: given };
     const baseUrl = given.replace(CARD_PATH, "");
     return baseUrl === given && given.endsWith(".json") ? { place: given } : { baseUrl };
   }

@@ -91,7 +91,7 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
   const { config, place } = settings({ pluginConfig: api.pluginConfig, config: host });
   const known = targetsIn(config);
   const before = knownTarget(known, url, options);
-  const isFromCatalog = (found.card || found.cardUrl) && !(given && existsSync(given));
+  const isFromCatalog = (found.card || found.cardUrl) && found.cardUrl !== given && !(given && existsSync(given));
   if (before && isFromCatalog && !options.yes && (before.auth || before.headers)) {
     throw new CommandError(`\`${line(before.alias)}\` is at this address already, and its credential would go where the catalog says; accept that with \`--yes\`. Nothing was changed`);
   }

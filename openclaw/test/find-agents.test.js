@@ -34,6 +34,14 @@ test("the base URL or the card of an agent needs no search", async (t) => {
   }
 });
 
+test("the card of an agent with a query is read where it is", async (t) => {
+  for (const [path, base] of [["/x/.well-known/agent-card.json", "/x"], ["/.well-known/agent.json", ""], ["/cards/agent.json", "/cards"]]) {
+    const cardUrl = `https://a.example${path}?assistant_id=1.json`;
+    const { target, queries } = await find(t, cardUrl);
+    assert.deepEqual([target, queries], [{ baseUrl: `https://a.example${base}`, cardUrl }, []]);
+  }
+});
+
 test("a domain, a document and a registry are searched", async (t) => {
   const found = list([agent(1)]);
   for (const [given, options, query] of [

@@ -15,7 +15,7 @@ use url::Url;
 
 use super::{
     Auth, Config, ConfigError, ExtensionConfig, Gateway, KeyPlace, Program, Secret, TargetConfig,
-    card_url, gateway_url, normal_url,
+    card_url, gateway_url, normal_card_url, normal_url,
 };
 
 /// Checks what deserialization would ignore.
@@ -38,7 +38,7 @@ pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
         "/defaults/preferredTransports",
     )?;
     if let Some(url) = card_url(&config.defaults.card_path) {
-        normal_url(&url)
+        normal_card_url(&url)
             .map_err(|reason| ConfigError::at("/defaults/cardPath", format!("the URL {reason}")))?;
     }
     for (i, url) in config.policy.push_callback_urls.iter().enumerate() {
@@ -135,7 +135,17 @@ fn check_target(
             "an alias needs at least one visible character",
         ));
     }
-    let url = parse_url(&target.base_url, &format!("{place}/baseUrl"), &target.alias)?;
+    let url = normal_url(&target.base_url).map_err(|mut reason| {
+        if normal_card_url(&target.base_url).is_ok() {
+            reason.push_str(
+                "; a query of the agent card's address belongs into `cardUrl` or `cardPath`",
+            );
+        }
+        ConfigError::at(
+            format!("{place}/baseUrl"),
+            url_fault(&target.alias, &reason),
+        )
+    })?;
     if normalize {
         target.base_url = url.into();
     }
@@ -149,12 +159,14 @@ fn check_target(
             None => target.card_path = Some(path),
         }
     }
-    for (key, value) in [
-        ("cardUrl", &target.card_url),
-        ("endpoint", &target.endpoint),
+    type Parse = fn(&str) -> Result<Url, String>;
+    for (key, value, parse) in [
+        ("cardUrl", &target.card_url, normal_card_url as Parse),
+        ("endpoint", &target.endpoint, normal_url),
     ] {
-        if let Some(value) = value {
-            parse_url(value, &format!("{place}/{key}"), &target.alias)?;
+        if let Some(Err(reason)) = value.as_deref().map(parse) {
+            let fault = url_fault(&target.alias, &reason);
+            return Err(ConfigError::at(format!("{place}/{key}"), fault));
         }
     }
     if target.card.is_some() && (target.card_url.is_some() || target.card_path.is_some()) {
@@ -199,9 +211,8 @@ fn check_signing(target: &TargetConfig, place: &str) -> Result<(), ConfigError> 
     Ok(())
 }
 
-fn parse_url(text: &str, place: &str, alias: &str) -> Result<Url, ConfigError> {
-    normal_url(text)
-        .map_err(|reason| ConfigError::at(place, format!("the URL of target `{alias}` {reason}")))
+fn url_fault(alias: &str, reason: &str) -> String {
+    format!("the URL of target `{alias}` {reason}")
 }
 
 fn check_transports(config: &Config, preferred: &[String], place: &str) -> Result<(), ConfigError> {

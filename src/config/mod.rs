@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use base::budget::{Budget, Budgets};
-pub use base::config::{ConfigError, Secret, SecretMap, card_url, gateway_url, normal_url};
+pub use base::config::{
+    ConfigError, Secret, SecretMap, card_url, gateway_url, normal_card_url, normal_url,
+};
 use base::key_source::KeySource;
 use base::settings;
 use collective::TriadConfig;

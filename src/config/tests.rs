@@ -333,6 +333,39 @@ fn absolute_card_path_becomes_card_url() {
 }
 
 #[test]
+fn query_belongs_to_the_address_of_the_card() {
+    let card = "https://a.example/.well-known/agent-card.json?assistant_id=1";
+    for more in [
+        json!({"cardUrl": card}),
+        json!({"cardPath": card}),
+        json!({"cardPath": "/.well-known/agent-card.json?assistant_id=1"}),
+    ] {
+        Config::parse(&with_target(more).to_string()).unwrap();
+    }
+    let defaults = json!({"defaults": {"cardPath": card}});
+    Config::parse(&defaults.to_string()).unwrap();
+    let fault = |more| Config::parse(&with_target(more).to_string()).unwrap_err();
+    for (more, place, names_setting) in [
+        (json!({"baseUrl": card}), "/targets/0/baseUrl", true),
+        (
+            json!({"baseUrl": "https://a.example/#a"}),
+            "/targets/0/baseUrl",
+            false,
+        ),
+        (json!({"endpoint": card}), "/targets/0/endpoint", false),
+        (
+            json!({"cardUrl": format!("{card}#a")}),
+            "/targets/0/cardUrl",
+            false,
+        ),
+    ] {
+        let error = fault(more.clone());
+        assert_eq!(error.path, place, "{more}");
+        assert_eq!(error.message.contains("`cardUrl`"), names_setting, "{more}");
+    }
+}
+
+#[test]
 fn debug_and_json_omit_secrets() {
     let config = json!({
         "defaults": {"serviceParameters": {"x-key": "hunter2"}},

@@ -168,7 +168,7 @@ reasons! {
         "The answer is in details.message_text, and sending again would repeat the work. For a message that needs no task, leave out task_requirement.";
     /// The host's name does not resolve.
     Dns of Kind::Net(NetFault::Dns) = "dns", Peer, HandlerError, true,
-        "Check the host name in the target's configuration."
+        "Check the host name in the target's configuration. If the message says that the agent card names it, `endpoint` of the target replaces the card's address."
         gateway "Check that the gateway runs and gateway.url is its address, then call again.";
     /// No connection could be made.
     Unreachable of Kind::Net(NetFault::Unreachable) = "unreachable", Peer, HandlerError, true,
@@ -207,7 +207,7 @@ reasons! {
         "Read the agent's error in the message and change the request accordingly.";
     /// The peer's answer has the wrong shape.
     InvalidResponse of Kind::InvalidResponse | Kind::Net(NetFault::Protocol) = "invalid_response", Peer, HandlerError, false,
-        "Check the address that the message names. If it is right, the agent violates the protocol: report it to the agent's operator."
+        "Check the target's address and those in its agent card: another server than the agent may answer there. If they are right, the agent violates the protocol: report it to the agent's operator."
         gateway "Ask the operator to check gateway.url: another program than a gateway may answer there.";
     /// The peer's answer exceeds the size limit.
     TooLarge of Kind::Net(NetFault::TooLarge) = "too_large", Peer, HandlerError, false,
@@ -359,7 +359,7 @@ Ask the user first, or the operator about the cause.";
 
 /// The hint for a message whose answer cannot be read.
 const UNREADABLE: &str = "The agent may have the message and be working on it, and sending the message again would repeat the work. \
-Check the address that the message names. If it is right, the agent violates the protocol: report it to the agent's operator.";
+Check the target's address and those in its agent card: another server than the agent may answer there. If they are right, the agent violates the protocol: report it to the agent's operator.";
 
 /// The hint for a message that became a task.
 const HAS_TASK: &str = "The message became a task: call status or watch with details.latest_event_summary.continuation. \

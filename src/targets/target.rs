@@ -19,7 +19,7 @@ use super::credentials::{self, CredentialError, TargetTrust};
 use super::pins::PinFile;
 use crate::config::{
     Answers, Config, MAX_CALL_TIMEOUT, Pins, ProtocolVersion, Secret, SecretMap, TargetBudget,
-    TargetConfig, card_url, normal_url,
+    TargetConfig, card_url, normal_card_url, normal_url,
 };
 
 /// A peer that can be called.
@@ -181,7 +181,7 @@ pub(super) fn configured(
         .unwrap_or_else(|| config.defaults.card_path.clone());
     let card_url = target.card_url.clone().or_else(|| card_url(&card_path));
     let (card, card_path) = match &card_url {
-        Some(url) => (CardLocation::Url(normal_url(url)?), url.clone()),
+        Some(url) => (CardLocation::Url(normal_card_url(url)?), url.clone()),
         None => (CardLocation::Path(card_path.clone()), card_path),
     };
     let card = given.map_or(card, CardLocation::Given);

@@ -5,7 +5,7 @@ use base::json::{self, Limits, encoded_bytes};
 use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
 use serde_json::Value;
 
-use super::error::{MAX_ERROR_DATA, code, kind_of, parse, reason_in, status_of};
+use super::error::{MAX_ERROR_DATA, code, kind_of, names_a2a_error, parse, reason_in, status_of};
 use super::peer_secrets::PeerSecrets;
 use super::response_json::unreadable;
 
@@ -34,16 +34,20 @@ impl Decoder {
         }
     }
 
-    /// Returns the error in a body of HTTP+JSON, whatever its status. In JSON-RPC, [`result`](Self::result) finds it.
+    /// Returns the error in a successful body or an event of HTTP+JSON: `error`, or a bare error of A2A. In JSON-RPC,
+    /// [`result`](Self::result) finds it.
     fn error(self, answer: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
-        match self.transport {
-            Transport::HttpJson => parse(answer, secrets).or_else(|| {
-                let is_task = answer.get("status").is_some_and(Value::is_object);
-                let error = answer.get("error").filter(|error| !error.is_null());
-                Some(rpc_error(error.filter(|_| !is_task)?.clone(), secrets))
-            }),
-            _ => None,
+        if self.transport != Transport::HttpJson {
+            return None;
         }
+        let error = answer.get("error").filter(|error| !error.is_null());
+        if error.is_none() && !names_a2a_error(answer) {
+            return None;
+        }
+        parse(answer, secrets).or_else(|| {
+            let is_task = answer.get("status").is_some_and(Value::is_object);
+            Some(rpc_error(error.filter(|_| !is_task)?.clone(), secrets))
+        })
     }
 
     pub(super) fn task(self, result: Value, secrets: &PeerSecrets) -> Result<Task, PeerError> {
@@ -150,10 +154,13 @@ fn rpc_error(mut error: Value, secrets: &PeerSecrets) -> PeerError {
         .and_then(Value::as_str)
         .map(excerpt)
         .unwrap_or_default();
-    let code_text = code.map_or_else(
-        || "an error".into(),
-        |code| format!("JSON-RPC error {code}"),
-    );
+    let http_status = status_of(code);
+    let rpc_code = code.filter(|_| http_status.is_none());
+    let code_text = match (rpc_code, http_status) {
+        (Some(code), _) => format!("JSON-RPC error {code}"),
+        (None, Some(status)) => format!("error {status}"),
+        (None, None) => "an error".to_owned(),
+    };
     let text = match text.is_empty() {
         true => " without a message".to_owned(),
         false => format!(": {text}"),
@@ -163,8 +170,8 @@ fn rpc_error(mut error: Value, secrets: &PeerSecrets) -> PeerError {
         format!("the peer responded with {code_text}{text}"),
     );
     peer_error.kind = kind_of(error.get("data").and_then(reason_in));
-    peer_error.rpc_code = code;
-    peer_error.http_status = status_of(code);
+    peer_error.rpc_code = rpc_code;
+    peer_error.http_status = http_status;
     peer_error.rpc_data = error
         .get("data")
         .filter(|data| !data.is_null() && encoded_bytes(data) <= MAX_ERROR_DATA)
@@ -241,9 +248,53 @@ mod tests {
                     let found = task(transport, answer).unwrap_err();
                     assert_eq!(found.kind, PeerErrorKind::Rpc, "{}", found.message);
                     assert_eq!(found.http_status, status, "{}", found.message);
+                    assert_eq!(found.rpc_code, None, "{}", found.message);
+                    assert!(!found.message.contains("JSON-RPC"), "{}", found.message);
                     assert!(found.message.contains(text), "{}", found.message);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn success_without_an_error_is_an_unreadable_answer_in_both_bindings() {
+        for answer in [
+            json!({"message": "Workflow was started"}),
+            json!({"detail": "the task is gone"}),
+            json!({"success": false, "message": "no"}),
+            json!({"code": 0, "message": "ok"}),
+            json!({"code": 500, "message": "failed"}),
+            json!({"title": "Gone", "detail": "no"}),
+            json!({"error": null, "message": "ok"}),
+        ] {
+            for transport in ALL {
+                let found = task(transport, answer.clone()).unwrap_err();
+                assert_eq!(found.kind, PeerErrorKind::InvalidResponse, "{answer}");
+                let reply = decoder(transport).reply(answer.clone(), &secrets());
+                let kind = reply.unwrap_err().kind;
+                assert_eq!(kind, PeerErrorKind::InvalidResponse, "{answer}");
+                let limits = json::Limits {
+                    depth: 8,
+                    values: 64,
+                    memory: 1 << 16,
+                };
+                let event = decoder(transport).event(&answer.to_string(), limits, &secrets());
+                let kind = event.err().map(|error| error.kind);
+                assert_ne!(kind, Some(PeerErrorKind::Rpc), "{answer}");
+            }
+        }
+    }
+
+    #[test]
+    fn bare_error_of_a2a_in_a_success_is_one() {
+        for answer in [
+            json!({"code": -32603, "message": "crashed"}),
+            json!({"message": "crashed", "details": [{"reason": "TASK_NOT_FOUND"}]}),
+            json!({"type": "https://a2a-protocol.org/errors/task-not-found", "detail": "crashed"}),
+        ] {
+            let found = task(Transport::HttpJson, answer.clone()).unwrap_err();
+            assert_eq!(found.kind, PeerErrorKind::Rpc, "{answer}");
+            assert!(found.message.contains("crashed"), "{answer}");
         }
     }
 

@@ -2,9 +2,10 @@
 //!
 //! Servers use many forms of a body (A2A 1.0 §11.6): `google.rpc.Status` below `error` with an `ErrorInfo` among its details, a
 //! problem document (RFC 9457), `{code, message}` bare or below `error`, and `{detail}`. Errors of A2A get their JSON-RPC code, so
-//! that an error is the same over both bindings.
+//! that an error is the same over both bindings. Servers in front of the agent use the same forms without its codes and reasons.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 use a2a::ErrorReason;
 use base::json::encoded_bytes;
@@ -135,9 +136,40 @@ pub(super) fn status_of(code: Option<i64>) -> Option<u16> {
     (400..600).contains(&code).then_some(code)
 }
 
+/// Returns whether a response with this status may come from a server in front of the agent, such as a gateway.
+pub(super) fn may_be_of_gateway(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 401 | 403 | 408 | 429 | 502..=599)
+}
+
+/// Returns whether the error in a body has a code or reason of A2A or JSON-RPC.
+pub(super) fn names_a2a_error(body: &Value) -> bool {
+    let error = inner(body);
+    code(error).is_some_and(|code| code < 0)
+        || reason(error).is_some()
+        || error.get("data").and_then(reason_in).is_some()
+}
+
+/// Returns whether the error in a body has a code or reason of A2A, JSON-RPC or `google.rpc`, which agents send and web servers
+/// do not. Below `error`, a status of `google.rpc` has the HTTP status as its code, and its own name as `status`.
+pub(super) fn names_protocol_error(body: &Value) -> bool {
+    let error = inner(body);
+    let code = code(error);
+    names_a2a_error(body)
+        || code.is_some_and(|code| GOOGLE_CODES.contains(&code))
+        || (code.is_some() && body.get("error").is_some() && error["status"].is_string())
+}
+
+/// The codes of `google.rpc.Code` for errors.
+const GOOGLE_CODES: RangeInclusive<i64> = 1..=16;
+
+/// Returns the object with the members of the error in a body.
+fn inner(body: &Value) -> &Value {
+    body.get("error").filter(|e| e.is_object()).unwrap_or(body)
+}
+
 /// Returns the error in a body, if there is one.
 pub(super) fn parse(body: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
-    let inner = body.get("error").filter(|e| e.is_object()).unwrap_or(body);
+    let inner = inner(body);
     let text = |key: &str| inner.get(key).and_then(Value::as_str);
     let code = code(inner);
     let reason = reason(inner);

@@ -11,7 +11,7 @@ use egress::NetFault;
 use egress::auth::Authorization;
 use egress::credential::Trust;
 use egress::sse::{EventReader, Opened, SseLimits};
-use egress::{AddressPolicy, HttpClient, body, redirect, sse};
+use egress::{AddressPolicy, HttpClient, NetError, body, redirect, sse};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use peer::{PeerConfig, PeerError, PeerErrorKind, excerpt};
@@ -19,7 +19,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::decoder::Decoder;
-use super::error::{content_type, from_net, from_status};
+use super::error::{content_type, from_net, from_status, may_be_of_gateway, names_protocol_error};
 use super::events::Events;
 use super::outgoing::{access_to, authorization, configured_headers, set_extensions, set_version};
 use super::peer_secrets::PeerSecrets;
@@ -47,6 +47,8 @@ pub(super) struct HttpBinding {
     declared: Arc<Security>,
     /// The trusted keys, if the card must be signed.
     signed_by: Option<Arc<PeerConfig>>,
+    /// The origin of the interface, if the card names it and not the operator.
+    card_origin: Option<String>,
     /// The extensions that the peer has called active, if any were requested.
     active_extensions: Option<Arc<OnceLock<Vec<String>>>>,
 }
@@ -105,6 +107,8 @@ impl HttpBinding {
             field_order: None,
             declared: Arc::default(),
             signed_by: config.card_keys.is_some().then(|| Arc::new(config.clone())),
+            card_origin: (config.endpoint.is_none() && url.origin() != config.base_url.origin())
+                .then(|| url.origin().ascii_serialization()),
             active_extensions: None,
         })
     }
@@ -206,7 +210,7 @@ impl HttpBinding {
     ) -> Result<PlainResponse, PeerError> {
         let request = self.request(method, url, body, JSON, idempotency);
         let followed = redirect::follow(&*self.net, request).await;
-        let mut response = followed.map_err(from_net)?.response;
+        let mut response = followed.map_err(|error| self.net_error(error))?.response;
         self.note_extensions(&response.headers);
         if !response.status.is_success() {
             let text = body::read_error(response.body).await;
@@ -233,7 +237,7 @@ impl HttpBinding {
         let request = self.request(method, url, body, EVENTS, idempotency);
         match sse::open(&*self.net, request, self.limits)
             .await
-            .map_err(from_net)?
+            .map_err(|error| self.net_error(error))?
         {
             Opened::Events { reader, headers } => {
                 self.note_extensions(&headers);
@@ -301,6 +305,21 @@ impl HttpBinding {
         &self.secrets
     }
 
+    /// Converts an error of the network. Where the card names an address that cannot be reached, the operator needs another
+    /// setting than the target's address.
+    fn net_error(&self, error: NetError) -> PeerError {
+        let mut error = from_net(error);
+        if let (Some(origin), PeerErrorKind::Net(NetFault::Dns | NetFault::Unreachable)) =
+            (&self.card_origin, error.kind)
+        {
+            error.message = format!(
+                "{}; the agent card names `{origin}`, and the setting `endpoint` of the target replaces it",
+                error.message
+            );
+        }
+        error
+    }
+
     fn status_error(
         &self,
         status: StatusCode,
@@ -308,8 +327,9 @@ impl HttpBinding {
         body: &[u8],
         parse_error: ParseError,
     ) -> PeerError {
-        let parsed =
-            response_json::error_body(body).and_then(|body| parse_error(body, &self.secrets));
+        let parsed = response_json::error_body(body)
+            .filter(|body| !may_be_of_gateway(status) || names_protocol_error(body))
+            .and_then(|body| parse_error(body, &self.secrets));
         let mut error = parsed.unwrap_or_else(|| from_status(status, headers, body, &self.secrets));
         error.http_status = Some(status.as_u16());
         let after = headers

@@ -229,16 +229,24 @@ fn interface_url(
         Some(url) => Ok(url.clone()),
         None => base.join(&interface.url),
     };
-    let url = read.map_err(|e| {
+    let not_a_url = |reason: &dyn fmt::Display| {
         let message = format!(
-            "the agent card's address for {transport} is not a URL: `{}`: {e}",
+            "the agent card's address for {transport} is not a URL: `{}`: {reason}; the setting `endpoint` of the target replaces it",
             excerpt(interface.url.split(['?', '#']).next().unwrap_or_default())
         );
         PeerError::new(PeerErrorKind::CardMalformed, message).undelivered()
-    })?;
+    };
+    let url = read.map_err(|e| not_a_url(&e))?;
     if is_http(&url) {
         let card = card_location(config);
-        return with_tls_of_card(card, reachable(card, url));
+        let url = reachable(card, url);
+        // URLs may have `{host}` as their host, requests may not.
+        if url.as_str().parse::<http::Uri>().is_err() {
+            return Err(not_a_url(
+                &"HTTP cannot carry its host, which may be a placeholder",
+            ));
+        }
+        return with_tls_of_card(card, url);
     }
     let message = format!(
         "the agent card's address for {transport} begins with `{}:`; only http and https are supported",
@@ -274,7 +282,7 @@ fn card_location(config: &PeerConfig) -> &Url {
     }
 }
 
-/// Replaces a host that only the server itself can mean: `0.0.0.0` and `[::]`, and a loopback host unless the card is
+/// Replaces a host that only the server itself can mean: `0.0.0.0`, `[::]`, `+` and `*`, and a loopback host unless the card is
 /// on this machine too. The host of the card (`base`) has just answered. With another scheme than that of the card, the
 /// server is behind a proxy, which hides the port as well.
 fn reachable(base: &Url, mut url: Url) -> Url {
@@ -310,7 +318,9 @@ fn is_unspecified(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_unspecified(),
         Some(Host::Ipv6(ip)) => ip.is_unspecified(),
-        _ => false,
+        // Servers of .NET write these for every address.
+        Some(Host::Domain(name)) => matches!(name, "+" | "*"),
+        None => false,
     }
 }
 

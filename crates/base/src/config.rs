@@ -277,6 +277,26 @@ pub fn card_url(path: &str) -> Option<String> {
 /// # Errors
 /// The fault, as the end of a sentence.
 pub fn normal_url(text: &str) -> Result<Url, String> {
+    let url = http_url(text)?;
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("has a query or fragment; give only the address".into());
+    }
+    Ok(url)
+}
+
+/// Parses the URL of an agent card: like [`normal_url`], but with the query that some servers need.
+///
+/// # Errors
+/// The fault, as the end of a sentence.
+pub fn normal_card_url(text: &str) -> Result<Url, String> {
+    let url = http_url(text)?;
+    if url.fragment().is_some() {
+        return Err("has a fragment; leave it out".into());
+    }
+    Ok(url)
+}
+
+fn http_url(text: &str) -> Result<Url, String> {
     if let Some(whole) = with_presumed_scheme(text.trim()) {
         return Err(format!("has no scheme; try `{whole}`"));
     }
@@ -289,9 +309,6 @@ pub fn normal_url(text: &str) -> Result<Url, String> {
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("carries a user name or password; put credentials into `auth`".into());
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err("has a query or fragment; give only the address".into());
     }
     Ok(url)
 }

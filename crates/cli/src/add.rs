@@ -25,7 +25,7 @@ use super::{
     openclaw,
     output::{LineWriter, note},
     pin,
-    target::{base_url, own_card_url},
+    target::{base_and_card, base_of_card_with_query, base_url},
     targets,
     text::{self, shell},
 };
@@ -130,8 +130,9 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let mut is_from_catalog = false;
     let found = match args.place()? {
         Place::Agent(url) => {
-            let mut target = json!({"baseUrl": url});
-            target["cardUrl"] = own_card_url(&url).map_or(Value::Null, Value::from);
+            let (base, card) = base_and_card(&url);
+            let mut target = json!({"baseUrl": base});
+            target["cardUrl"] = card.map_or(Value::Null, Value::from);
             target
         }
         Place::Query(query) => {
@@ -264,7 +265,8 @@ impl Args {
             return Ok(Place::Query(query));
         }
         let Ok(base) = base_url(place);
-        if base == place && place.contains("://") && place.ends_with(".json") {
+        let is_card = base != place || base_of_card_with_query(place).is_some();
+        if !is_card && place.contains("://") && place.ends_with(".json") {
             query["place"] = place.into();
             return Ok(Place::Query(query));
         }

@@ -79,6 +79,9 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
             "The task has ended. `remote-agent status` shows how."
         }
         Reason::HttpStatus => match details["http_status"].as_u64() {
+            Some(429) if details["latest_event_summary"].is_null() => {
+                "The agent, or a server before it, takes only so many requests in a time: wait, as long as the message says if it does, and then try again."
+            }
             Some(429 | 500..) if is_delivered => {
                 "The agent may have received the message: check before you send it again. The log of the agent's server has the cause."
             }
@@ -576,9 +579,16 @@ mod tests {
 
     #[test]
     fn failing_server_hint_does_not_blame_the_address() {
-        for (status, advice) in [(503, "Try again later"), (404, "Check the address")] {
-            let hint = hint_text("http_status", &json!({"http_status": status}));
-            assert!(hint.contains(advice), "{hint}");
+        for (status, delivered, advice) in [
+            (503, "no", "Try again later"),
+            (503, "unknown", "check before you send it again"),
+            (429, "no", "then try again"),
+            (429, "unknown", "then try again"),
+            (404, "no", "Check the address"),
+        ] {
+            let details = json!({"http_status": status, "delivered": delivered});
+            let hint = hint_text("http_status", &details);
+            assert!(hint.contains(advice), "{status} {delivered}: {hint}");
         }
     }
 

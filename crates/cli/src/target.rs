@@ -82,8 +82,9 @@ impl PeerArgs {
     fn ad_hoc(&self) -> Option<Value> {
         let url = self.url.as_ref()?;
         // Nothing is remembered of an agent that is not configured.
-        let mut target = json!({"alias": AD_HOC, "baseUrl": url, "pins": "off"});
-        if let Some(card) = own_card_url(url) {
+        let (base, card) = base_and_card(url);
+        let mut target = json!({"alias": AD_HOC, "baseUrl": base, "pins": "off"});
+        if let Some(card) = card {
             target["cardUrl"] = card.into();
         }
         self.credentials.apply(&mut target);
@@ -364,11 +365,23 @@ fn settings_from(origin: &Value) -> Value {
     target
 }
 
-/// Returns the URL of the card of a single agent of a server; the card at the origin describes another agent. `None` for other
-/// URLs.
-pub(super) fn own_card_url(url: &str) -> Option<String> {
+/// Returns the base URL of the agent at `url`, and the URL of its card where that is not at the usual path: a card with a
+/// query, and the card of a single agent of a server, whose card at the origin describes another agent.
+pub(super) fn base_and_card(url: &str) -> (&str, Option<String>) {
+    if let Some(base) = base_of_card_with_query(url) {
+        return (base, Some(url.to_owned()));
+    }
     let base = url.trim_end_matches('/');
-    is_agent_url(url).then(|| format!("{base}/.well-known/agent-card.json"))
+    let card = is_agent_url(url).then(|| format!("{base}/.well-known/agent-card.json"));
+    (url, card)
+}
+
+/// Returns the base URL of an agent for the URL of its card with a query, which some servers need.
+pub(super) fn base_of_card_with_query(url: &str) -> Option<&str> {
+    let (address, _) = url.split_once('?')?;
+    let paths = CARD_PATHS.iter().chain(&CARD_FILES);
+    let base = paths.filter_map(|path| address.strip_suffix(path)).next()?;
+    url::Url::parse(base).is_ok().then_some(base)
 }
 
 /// Returns whether the URL has the form of an agent URL: `…/agents/NAME`.
@@ -383,6 +396,9 @@ fn is_agent_url(url: &str) -> bool {
 
 /// The paths of agent cards: the one of A2A, and the one before A2A 0.3.
 const CARD_PATHS: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
+
+/// The names of files with a card, elsewhere on a server.
+const CARD_FILES: [&str; 2] = ["/agent-card.json", "/agent.json"];
 
 /// Returns the base URL of an agent, also for the URL of its card.
 #[allow(clippy::unnecessary_wraps, reason = "a parser of values")]
@@ -449,6 +465,32 @@ mod tests {
             ),
         ] {
             assert_eq!(base_url(url).unwrap(), base);
+        }
+    }
+
+    #[test]
+    fn url_of_a_card_with_a_query_is_that_of_the_card() {
+        for (url, base) in [
+            (
+                "https://desk.example/a/.well-known/agent-card.json?assistant_id=1",
+                Some("https://desk.example/a"),
+            ),
+            (
+                "https://desk.example/.well-known/agent.json?a=b.json",
+                Some("https://desk.example"),
+            ),
+            (
+                "http://127.0.0.1:7801/cards/agent-card.json?v=1",
+                Some("http://127.0.0.1:7801/cards"),
+            ),
+            ("https://agent.json?v=1", None),
+            ("https://desk.example/a2a?v=1", None),
+            ("https://desk.example/.well-known/agent-card.json", None),
+        ] {
+            assert_eq!(base_of_card_with_query(url), base, "{url}");
+            let (named, card) = base_and_card(url);
+            assert_eq!(named, base.unwrap_or(url));
+            assert_eq!(card.as_deref(), base.map(|_| url));
         }
     }
 

@@ -51,7 +51,7 @@ pub(super) fn before_response(error: &reqwest::Error, connection: &Connection) -
     let place = place(&connection.url);
     let cause = Cause::find(error);
     if error.is_builder() {
-        let message = format!("the request to `{place}` cannot be built: {}", cause.last);
+        let message = format!("`{place}` cannot be in an HTTP request; check the host in the URL");
         return NetError::new(NetFault::Protocol, Sent::No, message);
     }
     if error.is_connect() {

@@ -114,8 +114,11 @@ impl ToolError {
         });
         // The hint of a person's answer that the agent did not take is about the answer.
         let is_answer = task.is_some_and(|summary| summary["person"]["outcome"] == "unsent");
+        // A message that was refused for a quota is for later, whoever refused it.
+        let is_quota = self.details.get("hint").is_some_and(|hint| hint == QUOTA) && !has_task;
         if let Some(hint) = self.reason.hint_after_delivery(self.delivered, has_task)
             && !is_answer
+            && !is_quota
             // The hint about the local gateway says more.
             && !(self.reason == Reason::InvalidResponse && self.details.contains_key("hint"))
         {
@@ -177,19 +180,38 @@ fn violation_sentence(error: &Value) -> String {
     }
 }
 
-/// Returns the hint for an error code of A2A (A2A 1.0 §5.4), where it says more than that the agent refused.
-fn rpc_hint(code: i64) -> Option<&'static str> {
+/// The hint for an operation that the agent does not support.
+const UNSUPPORTED: &str = "The agent does not do this, or not in the state of the task. A task that works may take no message: watch it until it ends or asks, then send again.";
+
+/// The hint for an error that the request did not cause.
+const FAILED: &str =
+    "The agent failed, whatever the request says: the log of the agent's server has the cause.";
+
+/// The hint for a request above a quota (RFC 6585 §4).
+const QUOTA: &str = "The agent, or a server before it, takes only so many requests in a time: wait, as long as the message says if it does, and then make the request once more.";
+
+/// Returns the hint for an error of a peer, where it says more than the hint of the reason: by its code in A2A (A2A 1.0
+/// §5.4) or JSON-RPC, else by its HTTP status.
+fn peer_hint(error: &PeerError) -> Option<&'static str> {
+    let code = error.rpc_code.filter(|code| *code < 0);
+    let status = error.http_status.unwrap_or_default();
+    match (error.kind, code) {
+        (_, Some(code)) => code_hint(code),
+        (PeerErrorKind::Rpc | PeerErrorKind::HttpStatus, None) if status == 429 => Some(QUOTA),
+        (PeerErrorKind::Rpc, None) if status == 501 => Some(UNSUPPORTED),
+        (PeerErrorKind::Rpc, None) if (500..600).contains(&status) => Some(FAILED),
+        _ => None,
+    }
+}
+
+fn code_hint(code: i64) -> Option<&'static str> {
     Some(match code {
         -32001 => {
             "The agent knows no such task, or no longer: check task_id and the target. Send starts a new task."
         }
-        -32004 => {
-            "The agent does not do this, or not in the state of the task. A task that works may take no message: watch it until it ends or asks, then send again."
-        }
+        -32004 => UNSUPPORTED,
         -32002 => "The task has ended, so nothing is left to cancel: status shows how it ended.",
-        -32603 | 429 | 500..=599 => {
-            "The agent failed, whatever the request says: the log of the agent's server has the cause."
-        }
+        -32603 => FAILED,
         _ => return None,
     })
 }
@@ -218,15 +240,16 @@ impl From<CardError> for ToolError {
 
 impl From<PeerError> for ToolError {
     fn from(error: PeerError) -> Self {
+        let hint = peer_hint(&error);
         let mut result = Self::new(error.kind.into(), error.message);
+        if let Some(hint) = hint {
+            result = result.with("hint", hint);
+        }
         if let PeerErrorKind::Gateway(code) = error.kind {
             result = result.with("gateway_code", code.number()).for_gateway();
         }
         if let Some(code) = error.rpc_code {
             result = result.with("rpcCode", code);
-            if let Some(hint) = rpc_hint(code) {
-                result = result.with("hint", hint);
-            }
         }
         if let Some(data) = error.rpc_data {
             result = result.with("rpcData", data);
@@ -265,14 +288,46 @@ mod tests {
     }
 
     #[test]
-    fn failure_of_the_agent_does_not_blame_the_request() {
-        for code in [-32603, 429, 503] {
-            let mut error = PeerError::new(PeerErrorKind::Rpc, "no");
-            error.rpc_code = Some(code);
+    fn hint_of_a_peers_error_follows_its_code_and_else_its_status() {
+        use PeerErrorKind::{HttpStatus, Rpc};
+        const MAYBE: &str = "find out before you send it again";
+        for (kind, code, status, alone, of_send) in [
+            (Rpc, Some(-32603), None, FAILED, FAILED),
+            (Rpc, Some(-32603), Some(200), FAILED, FAILED),
+            (Rpc, Some(429), Some(429), QUOTA, QUOTA),
+            (Rpc, None, Some(429), QUOTA, QUOTA),
+            (HttpStatus, None, Some(429), QUOTA, QUOTA),
+            (Rpc, Some(503), Some(503), FAILED, FAILED),
+            (Rpc, None, Some(500), FAILED, FAILED),
+            (Rpc, None, Some(501), UNSUPPORTED, UNSUPPORTED),
+            (Rpc, Some(-32004), Some(501), UNSUPPORTED, UNSUPPORTED),
+            (HttpStatus, None, Some(503), "details.http_status", MAYBE),
+            (Rpc, Some(-32602), Some(500), "change", "change"),
+            (Rpc, None, Some(400), "change", "change"),
+        ] {
+            let mut error = PeerError::new(kind, "no");
+            (error.rpc_code, error.http_status) = (code, status);
             let error = ToolError::from(error);
-            let hint = error.details.get("hint").and_then(Value::as_str);
-            assert!(hint.is_some_and(|hint| !hint.contains("change")), "{code}");
+            let hint = |error: &ToolError| {
+                let hint = error.details.get("hint").and_then(Value::as_str);
+                hint.unwrap_or(error.reason.hint()).to_owned()
+            };
+            let place = format!("{kind:?} {code:?} {status:?}");
+            assert!(hint(&error).contains(alone), "{place}: {}", hint(&error));
+            let sent = error.for_send();
+            assert!(hint(&sent).contains(of_send), "{place}: {}", hint(&sent));
         }
+    }
+
+    #[test]
+    fn quota_does_not_hide_the_task_of_a_message() {
+        let mut error = PeerError::new(PeerErrorKind::HttpStatus, "no");
+        error.http_status = Some(429);
+        let task = json!({"continuation": {"task": {"task_id": "t"}}});
+        let error = ToolError::from(error).with("latest_event_summary", task);
+        let error = error.for_send();
+        let hint = error.details.get("hint").and_then(Value::as_str);
+        assert!(hint.is_some_and(|hint| hint.contains("became a task")));
     }
 
     #[test]

@@ -31,13 +31,22 @@ impl HttpClient for Answers {
 fn peer(transport: Transport, answers: &[(u16, String)]) -> BoundPeer {
     let url = Url::parse("https://a.example/").unwrap();
     let config = PeerConfig::new(url.clone(), CardLocation::Path("/card".into()));
+    let net = Arc::new(Answers(Mutex::new(answers.to_vec().into())));
+    peer_at(url, transport, &config, net)
+}
+
+fn peer_at(
+    url: Url,
+    transport: Transport,
+    config: &PeerConfig,
+    net: Arc<dyn HttpClient>,
+) -> BoundPeer {
     let limits = SseLimits {
         event_bytes: 1 << 20,
         answer_bytes: 1 << 20,
     };
-    let net = Arc::new(Answers(Mutex::new(answers.to_vec().into())));
-    let secrets = Arc::new(PeerSecrets::new(&config));
-    let http = HttpBinding::new(net, &config, &url, &[], limits, secrets).unwrap();
+    let secrets = Arc::new(PeerSecrets::new(config));
+    let http = HttpBinding::new(net, config, &url, &[], limits, secrets).unwrap();
     let state = Arc::default();
     BoundPeer::new(http, transport, url, Version::V1_0, None, &state)
 }
@@ -81,5 +90,124 @@ async fn task_of_an_unreadable_answer_is_queried() {
         assert_eq!(task.state(), a2a::TaskState::Completed);
         let error = peer(transport, &[unreadable()]).reply(answer).await;
         assert_eq!(error.unwrap_err().kind, PeerErrorKind::InvalidResponse);
+    }
+}
+
+#[tokio::test]
+async fn error_of_a_server_in_front_of_the_agent_is_one_of_http_in_both_bindings() {
+    use PeerErrorKind::{AuthRequired, HttpStatus, Rpc};
+    use peer::Delivered::{Unknown, Yes};
+
+    let google = json!({"error": {"code": 503, "status": "UNAVAILABLE", "message": "no"}});
+    let a2a = json!({"error": {"code": -32603, "message": "no"}});
+    let reason = json!({"error": {"message": "no", "details": [{"reason": "INTERNAL"}]}});
+    for (status, body, kind, delivered) in [
+        (504, json!({"message": "no"}), HttpStatus, Unknown),
+        (503, json!({"detail": "no"}), HttpStatus, Unknown),
+        (
+            502,
+            json!({"error": {"message": "no"}}),
+            HttpStatus,
+            Unknown,
+        ),
+        (
+            503,
+            json!({"error": {"code": 503, "message": "no"}}),
+            HttpStatus,
+            Unknown,
+        ),
+        (
+            503,
+            json!({"title": "Unavailable", "detail": "no"}),
+            HttpStatus,
+            Unknown,
+        ),
+        (524, json!({"message": "no"}), HttpStatus, Unknown),
+        (429, json!({"message": "no"}), HttpStatus, Unknown),
+        (401, json!({"detail": "no"}), AuthRequired, Unknown),
+        (403, json!({"message": "no"}), AuthRequired, Unknown),
+        (
+            403,
+            json!({"error": {"message": "no"}}),
+            AuthRequired,
+            Unknown,
+        ),
+        (503, google, Rpc, Yes),
+        (502, reason, Rpc, Yes),
+        (503, a2a.clone(), Rpc, Yes),
+        (401, a2a, AuthRequired, Yes),
+    ] {
+        for transport in [Transport::JsonRpc, Transport::HttpJson] {
+            let peer = peer(transport, &[(status, body.to_string())]);
+            let error = peer.get_task("t", None).await.unwrap_err();
+            let place = format!("{transport} {status} {body}: {}", error.message);
+            assert_eq!((error.kind, error.delivered), (kind, delivered), "{place}");
+            assert_eq!(error.http_status, Some(status), "{place}");
+            assert!(error.message.contains(": no"), "{place}");
+            let has_status = error.message.contains(&format!("responded {status}"));
+            assert_eq!(has_status, delivered == Unknown, "{place}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn bare_message_of_an_agent_over_http_json_is_its_error() {
+    for status in [400, 404, 409, 422, 500, 501] {
+        let body = json!({"message": "no such thing"}).to_string();
+        let peer = peer(Transport::HttpJson, &[(status, body)]);
+        let error = peer.get_task("t", None).await.unwrap_err();
+        assert_eq!(error.kind, PeerErrorKind::Rpc, "{status}");
+    }
+}
+
+/// A network without the host of any request.
+struct NoHost(egress::NetFault);
+
+impl HttpClient for NoHost {
+    fn exchange(&self, _: egress::Request) -> BoxFuture<'_, Result<Response, NetError>> {
+        let error = NetError::new(self.0, egress::Sent::No, "no host");
+        Box::pin(std::future::ready(Err(error)))
+    }
+}
+
+#[tokio::test]
+async fn host_of_the_card_that_cannot_be_reached_is_told_from_that_of_the_operator() {
+    use egress::NetFault::{Dns, Tls, Unreachable};
+
+    let [base, elsewhere] = ["https://a.example/", "https://my-agent:8000/a?key=s3cret"]
+        .map(|url| Url::parse(url).unwrap());
+    let config = PeerConfig {
+        configured: true,
+        ..PeerConfig::new(base.clone(), CardLocation::Path("/card".into()))
+    };
+    let with_endpoint = PeerConfig {
+        endpoint: Some(elsewhere.clone()),
+        ..config.clone()
+    };
+    for (fault, config, url, of_card) in [
+        (Dns, &config, &elsewhere, true),
+        (Unreachable, &config, &elsewhere, true),
+        (Tls, &config, &elsewhere, false),
+        (Dns, &config, &base, false),
+        (Unreachable, &with_endpoint, &elsewhere, false),
+    ] {
+        for transport in [Transport::JsonRpc, Transport::HttpJson] {
+            let peer = peer_at(url.clone(), transport, config, Arc::new(NoHost(fault)));
+            let errors = [
+                peer.get_task("t", None).await.err(),
+                peer.cancel("t").await.err(),
+                peer.resubscribe("t").await.err(),
+            ];
+            for error in errors {
+                let message = error.unwrap().message;
+                let names_setting =
+                    message.contains("`https://my-agent:8000`, and the setting `endpoint`");
+                assert_eq!(
+                    names_setting, of_card,
+                    "{fault:?} {transport} {url}: {message}"
+                );
+                assert!(!message.contains("s3cret"), "{message}");
+            }
+        }
     }
 }

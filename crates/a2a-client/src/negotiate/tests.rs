@@ -277,6 +277,9 @@ fn host_that_only_the_server_can_mean_is_that_of_the_base_url() {
     assert_called(&[
         "http://a.example:9000 | http://0.0.0.0:9000/rpc | http://a.example:9000/rpc",
         "http://a.example:9000 | http://[::]:9001/rpc | http://a.example:9001/rpc",
+        "http://a.example:9000 | http://+:9001/rpc | http://a.example:9001/rpc",
+        "http://a.example:9000 | http://*:9001/rpc | http://a.example:9001/rpc",
+        "https://a.example | http://+:80/rpc?k=v | https://a.example/rpc?k=v",
         "http://127.0.0.1:9000 | http://0.0.0.0:9000/ | http://127.0.0.1:9000/",
         "https://a.example | http://localhost:9000/rpc?k=v | https://a.example/rpc?k=v",
         "https://a.example:8443/x | http://127.0.0.1:9000/rpc | https://a.example:8443/rpc",
@@ -300,6 +303,29 @@ fn address_without_a_scheme_is_completed_by_the_base_url() {
         "https://a.example/.well-known/agent-card.json | rpc | https://a.example/rpc",
         "https://a.example/x/.well-known/agent.json | /rpc | https://a.example/rpc",
     ]);
+}
+
+#[test]
+fn placeholder_for_a_host_is_a_fault_of_the_card() {
+    for host in ["<host>", "{host}", "${HOST}", "%HOST%", "[host]"] {
+        for base in ["http://a.example", "https://a.example"] {
+            let url = format!(
+                "{}://{host}:80/a?key=s3cret",
+                base.split(':').next().unwrap()
+            );
+            let config = PeerConfig::new(
+                Url::parse(base).unwrap(),
+                CardLocation::Path(a2a::http::CARD_PATH.into()),
+            );
+            let error = choose(&config, &card(&[("HTTP+JSON", &url, "1.0")])).unwrap_err();
+            assert_eq!(error.kind, PeerErrorKind::CardMalformed, "{url}");
+            assert_eq!(error.delivered, peer::Delivered::No, "{url}");
+            for part in ["for HTTP+JSON", host, "`endpoint`"] {
+                assert!(error.message.contains(part), "{url}: {error}");
+            }
+            assert!(!error.message.contains("s3cret"), "{error}");
+        }
+    }
 }
 
 #[test]
