@@ -314,12 +314,25 @@ fn http_url(text: &str) -> Result<Url, String> {
 }
 
 /// Returns `text` with the presumed scheme, if it is a URL without one. A URL parser would read `localhost:` as a
-/// scheme.
+/// scheme. A scheme without its colon is not a host.
 pub fn with_presumed_scheme(text: &str) -> Option<String> {
     let has_port = |text: &str| {
         let rest = text.split_once(':').map(|(_, rest)| rest);
         rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
+    let without_colon = [
+        ("http//", "http"),
+        ("https//", "https"),
+        ("ws//", "http"),
+        ("wss//", "https"),
+    ];
+    let without_colon = without_colon
+        .into_iter()
+        .find_map(|(prefix, scheme)| Some((scheme, text.strip_prefix(prefix)?)));
+    if let Some((scheme, rest)) = without_colon {
+        let whole = format!("{scheme}://{rest}");
+        return normal_url(&whole).is_ok().then_some(whole);
+    }
     let begins_with_host = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
     if !begins_with_host || text.contains("://") || (Url::parse(text).is_ok() && !has_port(text)) {
         return None;

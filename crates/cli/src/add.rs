@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::{
-    config::{self, ConfigArgs, VARIABLE},
+    config::{self, ConfigArgs, VARIABLE, unset_reason},
     credentials::CredentialArgs,
     exit::{Exit, Failure},
     instance::Library,
@@ -443,7 +443,8 @@ impl Args {
     ) -> Result<String, Failure> {
         if let Some((option, variable)) = self.credentials.unset_variables().first() {
             return Err(Failure::usage(format!(
-                "the environment variable `{variable}` of `{option}` is not set; set it and start again"
+                "the environment variable `{variable}` of `{option}` {}; set it and start again",
+                unset_reason(variable)
             )));
         }
         let mut only = target.clone();

@@ -29,7 +29,7 @@ use super::{
     gateway::embedded::{Embedded, scripted, with_gateway},
     instance::{self, Instance, Library},
     local::EMBEDDED,
-    output::{LineWriter, standard_input, write_failure},
+    output::{LineWriter, closed_failure, standard_input},
     text,
 };
 
@@ -168,7 +168,7 @@ async fn run_jsonl(library: &Library, gateway: Option<&str>) -> Result<Exit, Fai
         () = lines.closed().cancelled() => {}
     }
     match lines.closed().is_cancelled() {
-        true => Err(write_failure().unwrap_or_else(|| Failure::new("standard output is closed"))),
+        true => Err(closed_failure()),
         false => Ok(Exit::Ok),
     }
 }

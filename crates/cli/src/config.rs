@@ -122,9 +122,19 @@ impl UnsetVariable {
             None => "set it and start again".to_owned(),
         };
         format!(
-            "the secret at `{}` is read from the environment variable `{variable}`, which is not set; {repair}",
-            paths.join("` and `")
+            "the secret at `{}` is read from the environment variable `{variable}`, which {}; {repair}",
+            paths.join("` and `"),
+            unset_reason(variable)
         )
+    }
+}
+
+/// Returns why an environment variable has no value that can be used, as the end of a clause about it.
+pub(crate) fn unset_reason(variable: &str) -> &'static str {
+    match std::env::var_os(variable) {
+        Some(value) if value.is_empty() => "is empty",
+        Some(value) if value.to_str().is_none() => "is not UTF-8",
+        _ => "is not set",
     }
 }
 

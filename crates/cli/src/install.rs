@@ -12,6 +12,7 @@ use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::{Value, json};
 
 use super::{
+    config::unset_reason,
     credentials::CredentialArgs,
     exit::{Exit, Failure},
     instance::{self, Library},
@@ -209,8 +210,9 @@ impl Args {
     async fn check_agent(&self, url: &str, verbose: bool) -> Result<String, Failure> {
         if let Some((option, variable)) = self.credentials.unset_variables().first() {
             return Err(Failure::usage(format!(
-                "the environment variable `{variable}` of `{option}` is not set; set it here and in the environment of the gateway, \
-                 and start again. {NOTHING_INSTALLED}"
+                "the environment variable `{variable}` of `{option}` {}; set it here and in the environment of the gateway, \
+                 and start again. {NOTHING_INSTALLED}",
+                unset_reason(variable)
             )));
         }
         let mut target = json!({"alias": "agent", "baseUrl": url, "allowPrivateNetwork": self.allow_private, "timeoutMs": CARD_TIMEOUT_MS});

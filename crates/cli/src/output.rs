@@ -78,6 +78,11 @@ pub(crate) fn write_failure() -> Option<Failure> {
     )))
 }
 
+/// Returns the failure of a command that ends because standard output takes no more.
+pub(crate) fn closed_failure() -> Failure {
+    write_failure().unwrap_or_else(|| Failure::new("standard output is closed"))
+}
+
 /// Writes complete lines to standard output, from any thread.
 #[derive(Debug, Default)]
 pub struct LineWriter {

@@ -407,13 +407,21 @@ pub(super) fn base_url(url: &str) -> Result<String, std::convert::Infallible> {
     Ok(bare.unwrap_or(url).to_owned())
 }
 
-/// Refuses a URL without a scheme, with an error that names the option.
-fn check_scheme(url: &str) -> Result<(), Failure> {
-    let Some(whole) = with_presumed_scheme(url) else {
-        return Ok(());
+/// Refuses a text that is no URL, with an error that names the option.
+fn check_url(url: &str) -> Result<(), Failure> {
+    if let Some(whole) = with_presumed_scheme(url) {
+        return Err(Failure::usage(format!(
+            "`--url {url}` has no scheme; try `--url {whole}`"
+        )));
+    }
+    let fault = match url::Url::parse(url) {
+        Ok(_) => return Ok(()),
+        Err(_) if url.trim().is_empty() => "is empty".to_owned(),
+        Err(error) => format!("is not a URL: {error}"),
     };
+    // The text may contain a credential.
     Err(Failure::usage(format!(
-        "`--url {url}` has no scheme; try `--url {whole}`"
+        "the value of `--url` {fault}; write it as in `--url http://127.0.0.1:9000`"
     )))
 }
 
@@ -441,11 +449,26 @@ mod tests {
             ("127.0.0.1:7801", "http://127.0.0.1:7801"),
             ("localhost:1/a", "http://localhost:1/a"),
             ("desk.example", "https://desk.example"),
+            ("http//127.0.0.1:9000", "http://127.0.0.1:9000"),
+            ("https//desk.example/a", "https://desk.example/a"),
         ] {
-            let message = check_scheme(url).unwrap_err().message;
+            let message = check_url(url).unwrap_err().message;
             assert!(message.contains(&format!("`--url {whole}`")), "{message}");
         }
-        assert!(check_scheme("http://desk.example").is_ok());
+        assert!(check_url("http://desk.example").is_ok());
+    }
+
+    #[test]
+    fn text_that_is_no_url_is_refused_by_option() {
+        for (url, fault) in [
+            ("", "`--url` is empty"),
+            (" ", "`--url` is empty"),
+            ("\"http://desk.example\"", "`--url` is not a URL"),
+            ("/desk", "`--url` is not a URL"),
+        ] {
+            let message = check_url(url).unwrap_err().message;
+            assert!(message.contains(fault), "{url}: {message}");
+        }
     }
 
     #[test]

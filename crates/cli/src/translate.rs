@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{
     exit::{Exit, Failure},
-    output::{LineWriter, note},
+    output::{LineWriter, closed_failure, note},
 };
 use base::environment::{Environment, SystemEnvironment};
 use base::json::{self, Limits};
@@ -87,7 +87,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             }
         }
         if lines.closed().is_cancelled() {
-            return Err(Failure::new("standard output is closed"));
+            return Err(closed_failure());
         }
     }
     match failed {

@@ -21,6 +21,21 @@ named! {
     }
 }
 
+impl Vote {
+    /// Reads a vote that another program or a model wrote: its name in any case, with any space around it. What this project
+    /// sends has [`as_str`](Self::as_str).
+    #[must_use]
+    pub fn read(word: &str) -> Option<Self> {
+        let is_name = |vote: &Self| is_word(word, vote.as_str());
+        Self::ALL.into_iter().find(is_name)
+    }
+}
+
+/// Returns whether a word of another program is this name, regardless of its case and of space around it.
+pub(crate) fn is_word(word: &str, name: &str) -> bool {
+    word.trim().eq_ignore_ascii_case(name)
+}
+
 /// When a proposal is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -190,6 +205,13 @@ impl Tally {
 }
 
 impl Decision {
+    /// Reads the result in a decision of another gateway: `approved` or `rejected` in any case, with any space around it.
+    #[must_use]
+    pub fn read_result(word: &str) -> Option<&'static str> {
+        let is_result = |name: &&str| is_word(word, name);
+        ["approved", "rejected"].into_iter().find(is_result)
+    }
+
     /// Returns `approved` or `rejected`.
     pub fn result(&self) -> &'static str {
         if self.approved {

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::envelope::time_millis;
+use super::tally::is_word;
 use super::{Envelope, EnvelopeError, ErrorCode, Kind, Vote};
 
 /// The longest id and name, in characters.
@@ -22,6 +23,8 @@ enum JsonType {
     Id,
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// One of these words in any case, as [`Vote::read`] reads them.
+    Word(&'static [&'static str]),
     /// A number that is not negative.
     Count,
     Flag,
@@ -98,13 +101,13 @@ fn field_types(kind: Kind) -> &'static [(&'static str, JsonType)] {
         ],
         Kind::Decision => &[
             ("content.proposalId", JsonType::Id),
-            ("content.result", JsonType::OneOf(RESULTS)),
+            ("content.result", JsonType::Word(RESULTS)),
             ("content.votes", JsonType::Object),
             ("content.consensus", JsonType::Flag),
         ],
         Kind::Vote => &[
             ("content.proposalId", JsonType::Id),
-            ("content.vote", JsonType::OneOf(&Vote::NAMES)),
+            ("content.vote", JsonType::Word(&Vote::NAMES)),
             ("content.reasoning", JsonType::Text),
         ],
         Kind::Request => &[("content.service", JsonType::Text)],
@@ -184,7 +187,9 @@ fn missing_field(envelope: &Envelope) -> Option<Violation> {
 fn invalid_type(path: &str, shape: JsonType, envelope: &Envelope) -> Option<Violation> {
     let value = field_at(envelope, path)?;
     let (fits, what) = match shape {
-        JsonType::Text | JsonType::Id | JsonType::OneOf(_) => (value.is_string(), "a text"),
+        JsonType::Text | JsonType::Id | JsonType::OneOf(_) | JsonType::Word(_) => {
+            (value.is_string(), "a text")
+        }
         JsonType::Count => (value.is_number(), "a number"),
         JsonType::Flag => (value.is_boolean(), "true or false"),
         JsonType::Object => (value.is_object(), "an object"),
@@ -217,6 +222,11 @@ fn invalid_value(path: &str, shape: JsonType, envelope: &Envelope) -> Option<Vio
         }
         JsonType::OneOf(allowed) => {
             let known = allowed.contains(&value.as_str()?);
+            (!known).then(|| format!("must be one of {}", allowed.join(", ")))
+        }
+        JsonType::Word(allowed) => {
+            let word = value.as_str()?;
+            let known = allowed.iter().any(|name| is_word(word, name));
             (!known).then(|| format!("must be one of {}", allowed.join(", ")))
         }
         JsonType::Count => (value.as_f64()? < 0.0).then(|| "must not be negative".to_owned()),

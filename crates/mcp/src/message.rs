@@ -4,11 +4,15 @@ use std::borrow::Cow;
 
 use base::json::{self, JsonErrorKind, Limits};
 use base::text::first_chars;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, CustomRequest, ErrorCode, ErrorData};
+use rmcp::model::{
+    CallToolRequestParams, CancelTaskParams, ClientJsonRpcMessage, ClientRequest, CustomRequest,
+    ErrorCode, ErrorData, GetTaskParams, InitializeRequestParams, PaginatedRequestParams,
+    UpdateTaskParams,
+};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::json;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 /// What a message may contain. The limit of memory holds before the message is parsed, and is far above what the tool
 /// can pass on.
@@ -20,6 +24,9 @@ pub(crate) const JSON_LIMITS: Limits = Limits {
 
 /// The maximum length of an id as JSON, in bytes. The answer repeats it.
 const MAX_ID_BYTES: usize = 1024;
+
+/// The maximum length of the path of an invalid parameter in an error, in characters.
+const MAX_PATH_CHARS: usize = 100;
 
 /// The methods of requests that the library knows and the current MCP has, and `initialize` of earlier versions. The library
 /// takes one with invalid parameters for an unknown method.
@@ -140,7 +147,9 @@ impl<'a> Head<'a> {
         match (self.method, self.params) {
             (Some(method), Some(params)) if !params.get().starts_with('{') => {
                 let method: String = serde_json::from_str(method.get()).unwrap_or_default();
-                let error = unreadable(&CustomRequest::new(method, None));
+                // An array or a text is not parsed: an empty array stands for all that is no object.
+                let params = Value::Array(Vec::new());
+                let error = unreadable(&CustomRequest::new(method, Some(params)));
                 Err(self.refuse(error.code, error.message))
             }
             _ => Ok(()),
@@ -191,10 +200,70 @@ pub(crate) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, Refusal> {
 /// Returns the error of a request that the library could not read.
 pub(crate) fn unreadable(request: &CustomRequest) -> ErrorData {
     if METHODS.contains(&&*request.method) {
-        let message = format!("the parameters of `{}` are invalid", request.method);
+        let fault = parameter_fault(&request.method, request.params.as_ref());
+        let fault = fault.map_or_else(String::new, |fault| format!(": {fault}"));
+        let message = format!("the parameters of `{}` are invalid{fault}", request.method);
         return ErrorData::invalid_params(message, None);
     }
     unknown_method(&request.method)
+}
+
+/// Returns which parameter the library cannot read, and what it must be. The value may be a secret, so it is never quoted.
+fn parameter_fault(method: &str, params: Option<&Value>) -> Option<String> {
+    let Some(params) = params else {
+        return Some("they are missing".to_owned());
+    };
+    if !params.is_object() {
+        return Some("they must be an object".to_owned());
+    }
+    let fault = match method {
+        "initialize" => fault_of::<InitializeRequestParams>,
+        "tasks/cancel" => fault_of::<CancelTaskParams>,
+        "tasks/get" => fault_of::<GetTaskParams>,
+        "tasks/update" => fault_of::<UpdateTaskParams>,
+        "tools/call" => fault_of::<CallToolRequestParams>,
+        "tools/list" => fault_of::<PaginatedRequestParams>,
+        _ => return None,
+    };
+    fault(params)
+}
+
+fn fault_of<T: DeserializeOwned>(params: &Value) -> Option<String> {
+    let error = serde_path_to_error::deserialize::<_, T>(params).err()?;
+    let path = error.path().to_string();
+    let path = path.trim_matches('.');
+    let reason = error.inner().to_string();
+    let missing = reason
+        .strip_prefix("missing field `")
+        .and_then(|rest| rest.strip_suffix('`'));
+    if let Some(missing) = missing {
+        let path = match path {
+            "" => missing.to_owned(),
+            path => format!("{path}.{missing}"),
+        };
+        return Some(format!(
+            "`{}` is missing",
+            first_chars(&path, MAX_PATH_CHARS)
+        ));
+    }
+    if path.is_empty() {
+        return None;
+    }
+    // serde quotes the value before this mark, and the type after it.
+    let expected = reason
+        .rsplit_once(", expected ")
+        .map(|(_, expected)| expected);
+    let fault = match expected.unwrap_or_default() {
+        "a map" => "must be an object",
+        text if text.starts_with("struct ") => "must be an object",
+        "a sequence" => "must be an array",
+        "a string" => "must be a string",
+        "a boolean" => "must be true or false",
+        "u32" | "u64" | "i32" | "i64" | "usize" => "must be a whole number",
+        "f32" | "f64" => "must be a number",
+        _ => "is not what MCP defines",
+    };
+    Some(format!("`{}` {fault}", first_chars(path, MAX_PATH_CHARS)))
 }
 
 /// Returns the error of a request whose method the server does not have.
@@ -321,6 +390,43 @@ mod tests {
         }
         assert_eq!(refused(b"\xFF\xFE{\0").0, -32700);
         assert_eq!(refused(b"{\"jsonrpc\":\"\xC3\"}").0, -32700);
+    }
+
+    #[test]
+    fn invalid_parameter_is_named_without_its_value() {
+        let initialize = |capabilities: Value| json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "h", "version": "1"}});
+        for (method, params, fault) in [
+            (
+                "tools/call",
+                json!({"name": "remote_agent", "arguments": "s3cret, expected a string"}),
+                "`arguments` must be an object",
+            ),
+            ("tools/call", json!({"arguments": {}}), "`name` is missing"),
+            ("tools/call", json!({"name": 5}), "`name` must be a string"),
+            ("tools/call", json!(["s3cret"]), "they must be an object"),
+            ("tools/call", Value::Null, "they are missing"),
+            (
+                "initialize",
+                initialize(json!({"experimental": {"x": "s3cret"}})),
+                "`capabilities.experimental.x` must be an object",
+            ),
+            (
+                "initialize",
+                json!({"protocolVersion": "2025-11-25", "capabilities": {}}),
+                "`clientInfo` is missing",
+            ),
+            ("tasks/get", json!({}), "`taskId` is missing"),
+        ] {
+            let mut message = json!({"jsonrpc": "2.0", "id": 1, "method": method});
+            if !params.is_null() {
+                message["params"] = params;
+            }
+            let message = message.to_string();
+            let head = Head::parse(&message).unwrap();
+            let error = head.message(&message).unwrap_err().message;
+            let expected = format!("the parameters of `{method}` are invalid: {fault}");
+            assert_eq!(error, expected, "{message}");
+        }
     }
 
     #[test]

@@ -9,12 +9,17 @@ use chrono::{SecondsFormat, Utc};
 use openclaw_remote_agent::http_api::{ApiError, failed_state};
 use openclaw_remote_agent::remote_agent::TOOL_NAME;
 use rmcp::handler::server::ServerHandler;
+#[allow(deprecated, reason = "clients of earlier versions send it")]
+use rmcp::model::SetLevelRequestParams;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CreateTaskResult,
-    CustomRequest, CustomResult, DetailedTask, ErrorData, GetTaskParams, GetTaskResult,
-    Implementation, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities,
-    ServerConfig, TASKS_EXTENSION_ID, Task, TaskPayload, TaskStatus, Tool as ToolDefinition,
-    ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
+    CompleteRequestParams, CompleteResult, CreateTaskResult, CustomRequest, CustomResult,
+    DetailedTask, ErrorData, GetPromptRequestParams, GetPromptResponse, GetTaskParams,
+    GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, TASKS_EXTENSION_ID, Task, TaskPayload, TaskStatus,
+    Tool as ToolDefinition, ToolAnnotations, UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
@@ -360,7 +365,35 @@ fn is_of_group(envelope: &str) -> bool {
     envelope.is_ok_and(|envelope| envelope["summary"]["group"].is_object())
 }
 
+/// Refuses requests that the server does not have, each with the text of an unknown method.
+macro_rules! unknown_methods {
+    ($($(#[$attribute:meta])* $name:ident($params:ty) -> $result:ty = $method:literal;)+) => {$(
+        $(#[$attribute])*
+        async fn $name(
+            &self,
+            _: $params,
+            _: RequestContext<RoleServer>,
+        ) -> Result<$result, ErrorData> {
+            Err(message::unknown_method($method))
+        }
+    )+};
+}
+
 impl ServerHandler for McpServer {
+    unknown_methods! {
+        complete(CompleteRequestParams) -> CompleteResult = "completion/complete";
+        #[allow(deprecated, reason = "clients of earlier versions send it")]
+        set_level(SetLevelRequestParams) -> () = "logging/setLevel";
+        get_prompt(GetPromptRequestParams) -> GetPromptResponse = "prompts/get";
+        list_prompts(Option<PaginatedRequestParams>) -> ListPromptsResult = "prompts/list";
+        list_resources(Option<PaginatedRequestParams>) -> ListResourcesResult = "resources/list";
+        list_resource_templates(Option<PaginatedRequestParams>) -> ListResourceTemplatesResult
+            = "resources/templates/list";
+        read_resource(ReadResourceRequestParams) -> ReadResourceResponse = "resources/read";
+        subscribe(SubscribeRequestParams) -> () = "resources/subscribe";
+        unsubscribe(UnsubscribeRequestParams) -> () = "resources/unsubscribe";
+    }
+
     fn get_info(&self) -> ServerConfig {
         let mut capabilities = ServerCapabilities::builder().enable_tools().build();
         let extensions = capabilities.extensions.get_or_insert_default();

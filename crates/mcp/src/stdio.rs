@@ -83,6 +83,7 @@ where
             // A client may close its streams before the first message.
             Err(_) if transport.ended.is_cancelled() => return Ok(()),
             Err(ServerInitializeError::TransportError { error, .. }) => {
+                let error = error.error;
                 return Err(io::Error::other(format!("cannot write an answer: {error}")));
             }
             // The server ignores what may not precede the first request.

@@ -206,6 +206,23 @@ async fn h_42_second_foreign_or_invalid_vote_or_decision_is_refused() {
 }
 
 #[tokio::test]
+async fn h_42_word_of_a_vote_counts_in_any_case() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut members = members(&gateway).await;
+    let mut client = gateway.client().await;
+    client.send(plain("p-1")).await;
+    for (member, word) in members.iter_mut().zip(["APPROVE", " Approve "]) {
+        member.recv().await;
+        member.send(vote("p-1", word)).await;
+    }
+    let (votes, decision) = decided(&mut client).await;
+    for vote in &votes {
+        assert_eq!(vote["content"]["vote"], "approve");
+    }
+    assert_eq!(decision["content"]["result"], "approved");
+}
+
+#[tokio::test]
 async fn h_43_votes_are_hidden_by_configuration() {
     let gateway = Gateway::start(json!({"voteVisibility": false})).await;
     let mut members = members(&gateway).await;

@@ -148,7 +148,7 @@ impl Fields {
         self.name(name)?.ok_or_else(|| self.missing(name))
     }
 
-    /// Removes and returns a boolean. A query has it as a string.
+    /// Removes and returns a boolean. A query has it as a string, which Python writes as `True`.
     ///
     /// # Errors
     /// The field is neither `true` nor `false`.
@@ -156,8 +156,8 @@ impl Fields {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(flag)),
-            Some(Value::String(text)) if text == "true" => Ok(Some(true)),
-            Some(Value::String(text)) if text == "false" => Ok(Some(false)),
+            Some(Value::String(text)) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
+            Some(Value::String(text)) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
             Some(other) => Err(type_error(&self.at(name), "true or false", &other)),
         }
     }
@@ -198,9 +198,9 @@ impl Fields {
         // A plus that a query did not escape has become a space.
         match DateTime::parse_from_rfc3339(&text.replace(' ', "+")) {
             Ok(time) => Ok(Some(time.to_utc())),
-            Err(error) => Err(invalid_params(
+            Err(_) => Err(invalid_params(
                 &self.at(name),
-                format!("must be a time such as `2026-01-31T12:00:00Z`: {error}"),
+                "must be a time of RFC 3339, such as `2026-01-31T12:00:00Z`",
             )),
         }
     }

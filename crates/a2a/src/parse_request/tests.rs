@@ -246,6 +246,26 @@ fn part_of_another_kind_is_not_supported() {
 }
 
 #[test]
+fn flag_is_read_in_every_case() {
+    for (text, flag) in [("true", true), ("True", true), ("FALSE", false)] {
+        let mut fields = Fields::new(json!({"f": text}), String::new()).unwrap();
+        assert_eq!(fields.flag("f").unwrap(), Some(flag), "{text}");
+    }
+    let mut fields = Fields::new(json!({"f": "yes"}), String::new()).unwrap();
+    assert!(fields.flag("f").is_err());
+}
+
+#[test]
+fn refused_time_has_an_example() {
+    let mut fields = Fields::new(json!({"at": "yesterday"}), String::new()).unwrap();
+    let message = fields.time("at").unwrap_err().text;
+    assert!(
+        message.ends_with("must be a time of RFC 3339, such as `2026-01-31T12:00:00Z`"),
+        "{message}"
+    );
+}
+
+#[test]
 fn part_with_two_contents_is_refused() {
     let part = json!({"text": "a", "url": "https://f/x"});
     let message = json!({"messageId": "m", "role": "user", "parts": [part]});

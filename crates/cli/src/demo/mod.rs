@@ -17,7 +17,7 @@ use super::{
     exit::{Exit, Failure},
     follow_up,
     instance::Library,
-    output::{LineWriter, note},
+    output::{LineWriter, closed_failure, note},
     text,
 };
 use fixture::{Fixture, StepResult, TempFile};
@@ -54,7 +54,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
             note("interrupted; the demo's agents are closed");
             Ok(Exit::Interrupted)
         }
-        () = closed.cancelled() => Err(Failure::new("standard output is closed")),
+        () = closed.cancelled() => Err(closed_failure()),
         done = play(verbose, Arc::clone(&printer)) => done.map(|()| Exit::Ok),
     }
 }

@@ -25,6 +25,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
+    config::unset_reason,
     exit::{Exit, Failure},
     instance,
 };
@@ -137,7 +138,8 @@ impl GatewayArgs {
                 Some(value) => Some(SecretString::from(value)),
                 None => {
                     let message = format!(
-                        "the environment variable `{variable}` is not set; put the key or token in it"
+                        "the environment variable `{variable}` {}; put the key or token in it",
+                        unset_reason(variable)
                     );
                     return Err(Failure::usage(message));
                 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{NAME_AN_AGENT, PeerArgs, check_scheme};
+use super::{NAME_AN_AGENT, PeerArgs, check_url};
 use crate::{
     config::UnsetVariable,
     exit::Failure,
@@ -32,7 +32,7 @@ impl PeerArgs {
             return Ok(Loaded::own(json!({ "gateway": gateway }).to_string()));
         }
         if let Some(url) = &self.url {
-            check_scheme(url)?;
+            check_url(url)?;
             return Ok(Loaded::own(json!({"targets": [self.ad_hoc()]}).to_string()));
         }
         if self.config.is_set() {

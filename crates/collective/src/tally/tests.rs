@@ -219,6 +219,28 @@ fn vote_has_three_names() {
     }
 }
 
+#[test]
+fn words_of_others_are_read_by_value() {
+    for (word, vote) in [
+        ("APPROVE", Some(Vote::Approve)),
+        (" Reject\n", Some(Vote::Reject)),
+        ("aBstain", Some(Vote::Abstain)),
+        ("approved", None),
+        ("approve reject", None),
+        ("", None),
+    ] {
+        assert_eq!(Vote::read(word), vote, "{word}");
+    }
+    for (word, result) in [
+        (" APPROVED", Some("approved")),
+        ("Rejected", Some("rejected")),
+        ("approve", None),
+        ("", None),
+    ] {
+        assert_eq!(Decision::read_result(word), result, "{word}");
+    }
+}
+
 fn any_vote() -> impl Strategy<Value = Vote> {
     proptest::sample::select(Vote::ALL.to_vec())
 }

@@ -171,7 +171,7 @@ fn invalid_value_is_2005() {
         (message(), "metadata.ttl", json!(-1)),
         (message(), "metadata.correlationId", json!("")),
         (minimal(Kind::Vote), "content.vote", json!("yes")),
-        (minimal(Kind::Vote), "content.vote", json!("Approve")),
+        (minimal(Kind::Vote), "content.vote", json!("approved")),
         (minimal(Kind::Decision), "content.result", json!("approve")),
         (minimal(Kind::Disconnect), "content.reason", json!("tired")),
         (minimal(Kind::Proposal), "content.proposal", json!("")),
@@ -181,6 +181,17 @@ fn invalid_value_is_2005() {
     ] {
         let frame = with_field(frame, path, Some(value));
         assert_malformed(frame, ErrorCode::InvalidContent, path);
+    }
+}
+
+#[test]
+fn words_of_the_triad_are_valid_in_any_case() {
+    for (kind, path, word) in [
+        (Kind::Vote, "content.vote", "APPROVE"),
+        (Kind::Decision, "content.result", " Approved "),
+    ] {
+        let frame = with_field(minimal(kind), path, Some(json!(word)));
+        assert_eq!(check(frame), Ok(()), "{word}");
     }
 }
 

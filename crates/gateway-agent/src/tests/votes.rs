@@ -48,6 +48,17 @@ async fn vote_of_the_backend_keeps_reasoning_and_confidence() {
 }
 
 #[tokio::test]
+async fn vote_in_a_fence_is_sent_in_the_form_of_the_protocol() {
+    let gateway = Gateway::start().await;
+    let answer = "I think so.\n```json\n{\"vote\": \"APPROVE\"}\n```";
+    let _members = triad(&gateway, [Step::Reply(answer)]).await;
+    let mut client = gateway.client("steward").await;
+    client.send(proposal("p-1", "Ship it")).await;
+    let expected = json!({"proposalId": "p-1", "vote": "approve", "reasoning": ""});
+    assert_eq!(vote_of_alpha(&mut client).await, expected);
+}
+
+#[tokio::test]
 async fn unusable_vote_is_requested_once_more() {
     let gateway = Gateway::start().await;
     let mut members = triad(&gateway, [Step::Reply("I approve!"), Step::Reply(APPROVE)]).await;
@@ -61,7 +72,7 @@ async fn unusable_vote_is_requested_once_more() {
 
 #[tokio::test]
 async fn agent_abstains_after_two_unusable_answers() {
-    let twice = r#"{"vote":"approve"}{"vote":"approve"}"#;
+    let twice = r#"{"vote":"approve"}{"vote":"reject"}"#;
     let for_another = r#"{"vote":"approve","from":"charlie"}"#;
     for (first, second) in [("yes", "no"), (twice, twice), (for_another, for_another)] {
         let gateway = Gateway::start().await;

@@ -13,7 +13,7 @@ use crate::pending_tasks::{PendingTask, TaskKind, TaskOutcome};
 use a2a::Message;
 use base::backoff::Backoff;
 use collective::signature::SIGNATURE_STATUS;
-use collective::{Envelope, ErrorCode, GATEWAY, Kind, Quorum, Tally, Vote};
+use collective::{Decision, Envelope, ErrorCode, GATEWAY, Kind, Quorum, Tally, Vote};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::connection::A2aV1Connection;
@@ -204,16 +204,15 @@ fn handle_error(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, env
 /// Reports a vote as a status update. The gateway counts the votes.
 fn handle_vote(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
     let from = envelope.from().unwrap_or_default();
-    let vote = envelope.content_str("vote").and_then(Vote::from_name);
     let member = connection
         .settings
         .triad
         .members
         .iter()
         .find(|member| *member == from);
-    let (Some(member), Some(vote)) = (member, vote) else {
+    let Some(member) = member else {
         connection.warn(&format!(
-            "ignored a vote of `{}`, who is not a member of the triad, or whose vote is invalid",
+            "ignored a vote of `{}`, who is not a member of the triad",
             excerpt(from)
         ));
         return;
@@ -222,6 +221,13 @@ fn handle_vote(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Env
         connection.debug(|| format!("ignored another vote of `{member}`: its first one counts"));
         return;
     }
+    let written = envelope.content().get("vote").unwrap_or(&Value::Null);
+    let Some(vote) = written.as_str().and_then(Vote::read) else {
+        let text = format!("{member} votes {}, {NO_VOTE}", quoted(written));
+        connection.warn(&format!("proposal {}: {text}", entry.id));
+        entry.step(&text, None);
+        return;
+    };
     let mut data = json!({"proposalId": entry.id, "member": member, "vote": vote.as_str()});
     let mut text = format!("{member} votes {}", vote.as_str());
     if let Some(confidence) = envelope
@@ -292,20 +298,34 @@ fn handle_decision(connection: &A2aV1Connection, entry: &PendingTask, envelope: 
         Err(reason) => return fail_malformed(connection, entry, reason),
     };
     let members = &connection.settings.triad.members;
-    let votes = votes(decision);
-    let missing = members.iter().filter(|member| !votes.contains_key(*member));
-    let missing: Vec<&String> = missing.collect();
-    let counted = count_votes(members, &votes);
+    let known = KnownVotes::of(decision, entry);
+    let missing = known.missing(decision, members, result);
+    let counted = count_votes(members, &known.votes);
     let consensus = decision.get("consensus").and_then(Value::as_bool);
-    let consensus = consensus.unwrap_or(counted.consensus);
-    let count_mismatch = (counted.result != result || counted.consensus != consensus).then(|| {
+    // Approval takes two votes, also where the votes are unknown.
+    let consensus =
+        consensus.unwrap_or(counted.consensus || !known.are_listed && result == "approved");
+    let is_countable = known.are_listed || known.votes.len() == members.len();
+    let differs = counted.result != result || counted.consensus != consensus;
+    let count_mismatch = (is_countable && differs).then(|| {
         format!(
-            "the gateway says {result}, consensus {consensus}; by the votes it lists it is {}, consensus {}",
-            counted.result, counted.consensus
+            "the gateway says {result}, consensus {consensus}; by the votes it {} it is {}, consensus {}",
+            if known.are_listed { "lists" } else { "sent" },
+            counted.result,
+            counted.consensus
         )
     });
-    let changed = changed_votes(entry, &votes);
-    let contradictions: Vec<String> = count_mismatch.into_iter().chain(changed).collect();
+    let changed = known
+        .are_listed
+        .then(|| changed_votes(entry, &known))
+        .flatten();
+    let unknown = known.unknown.iter();
+    let unknown = unknown.map(|(name, word)| format!("{name} voted {word}, {NO_VOTE}"));
+    let contradictions: Vec<String> = count_mismatch
+        .into_iter()
+        .chain(changed)
+        .chain(unknown)
+        .collect();
     let contradiction = contradictions.join("; ");
     if !contradiction.is_empty() {
         connection.warn(&format!("proposal {}: {contradiction}", entry.id));
@@ -313,7 +333,7 @@ fn handle_decision(connection: &A2aV1Connection, entry: &PendingTask, envelope: 
     let data = json!({
         "proposalId": entry.id,
         "result": result,
-        "votes": votes,
+        "votes": known.votes,
         "consensus": consensus,
         "missing": decision.get("missing").filter(|m| m.is_array()).cloned().unwrap_or_else(|| json!(missing)),
     });
@@ -321,7 +341,7 @@ fn handle_decision(connection: &A2aV1Connection, entry: &PendingTask, envelope: 
         "artifactId": "decision",
         "name": "decision",
         "parts": [
-            {"kind": "text", "text": summary(result, consensus, &votes, &missing)},
+            {"kind": "text", "text": summary(result, consensus, &known, &missing)},
             {"kind": "data", "data": data},
         ],
     });
@@ -334,23 +354,18 @@ fn handle_decision(connection: &A2aV1Connection, entry: &PendingTask, envelope: 
 }
 
 /// Returns the result of a decision after checking its fields.
-fn result(decision: &Value) -> Result<&str, &'static str> {
-    if decision
-        .get("votes")
-        .is_some_and(|votes| !votes.is_object())
-    {
+fn result(decision: &Value) -> Result<&'static str, &'static str> {
+    let present = |field: &str| decision.get(field).filter(|value| !value.is_null());
+    if present("votes").is_some_and(|votes| !votes.is_object()) {
         return Err("its `votes` are not an object");
     }
-    if decision
-        .get("consensus")
-        .is_some_and(|value| !value.is_boolean())
-    {
+    if present("consensus").is_some_and(|value| !value.is_boolean()) {
         return Err("its `consensus` is neither true nor false");
     }
-    match decision.get("result").and_then(Value::as_str) {
-        Some(result @ ("approved" | "rejected")) => Ok(result),
-        _ => Err("its `result` is neither approved nor rejected"),
-    }
+    let result = present("result").and_then(Value::as_str);
+    result
+        .and_then(Decision::read_result)
+        .ok_or("its `result` is neither approved nor rejected")
 }
 
 /// Fails the task of an unreadable decision, because the gateway may never send another one.
@@ -367,10 +382,12 @@ fn fail_malformed(connection: &A2aV1Connection, entry: &PendingTask, reason: &st
 }
 
 /// Describes the votes in the decision that differ from the votes that the gateway sent before.
-fn changed_votes(entry: &PendingTask, listed: &Map<String, Value>) -> Option<String> {
+fn changed_votes(entry: &PendingTask, listed: &KnownVotes) -> Option<String> {
     let others = entry.votes().into_iter().filter_map(|(member, before)| {
-        let now = listed.get(&member).and_then(Value::as_str);
-        let now = now.unwrap_or("no vote");
+        let now = listed.votes.get(&member).and_then(Value::as_str);
+        let now = now
+            .or_else(|| listed.unknown_of(&member))
+            .unwrap_or("no vote");
         (now != before).then(|| format!("{member} {before} before and {now} now"))
     });
     let others: Vec<_> = others.collect();
@@ -382,18 +399,73 @@ fn changed_votes(entry: &PendingTask, listed: &Map<String, Value>) -> Option<Str
     })
 }
 
-/// Returns the votes in the gateway's list by member, without invalid ones.
-fn votes(decision: &Value) -> Map<String, Value> {
-    let listed = decision
-        .get("votes")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten();
-    let known = listed.filter_map(|(name, vote)| {
-        let word = vote.as_str().or_else(|| vote.get("vote")?.as_str())?;
-        Some((excerpt(name), Vote::from_name(word)?.as_str().into()))
-    });
-    known.collect()
+/// What follows a word that is no vote.
+const NO_VOTE: &str = "which is not `approve`, `reject` or `abstain`";
+
+/// Returns the text of a vote that is none.
+fn quoted(vote: &Value) -> String {
+    excerpt(&vote.to_string())
+}
+
+/// The votes on a proposal, as far as the bridge knows them.
+struct KnownVotes {
+    /// The votes by member.
+    votes: Map<String, Value>,
+    /// The words in the gateway's list that are no votes, by member.
+    unknown: Vec<(String, String)>,
+    /// Whether they are those in the gateway's list. Otherwise the gateway sent them before the decision.
+    are_listed: bool,
+}
+
+impl KnownVotes {
+    /// Returns the votes that the decision lists, or those that the gateway sent before if it lists none.
+    fn of(decision: &Value, entry: &PendingTask) -> Self {
+        let list = decision.get("votes").and_then(Value::as_object);
+        let mut known = Self {
+            votes: Map::new(),
+            unknown: Vec::new(),
+            are_listed: list.is_some(),
+        };
+        for (name, vote) in list.into_iter().flatten() {
+            let name = excerpt(name);
+            let word = vote.get("vote").unwrap_or(vote);
+            match word.as_str().and_then(Vote::read) {
+                Some(vote) => drop(known.votes.insert(name, vote.as_str().into())),
+                None => known.unknown.push((name, quoted(word))),
+            }
+        }
+        if known.votes.is_empty() && known.unknown.is_empty() {
+            let sent = entry.votes().into_iter();
+            known.votes = sent.map(|(member, vote)| (member, vote.into())).collect();
+            known.are_listed &= known.votes.is_empty();
+        }
+        known
+    }
+
+    fn unknown_of(&self, member: &str) -> Option<&str> {
+        let unknown = self.unknown.iter().find(|(name, _)| name == member);
+        unknown.map(|(_, word)| &**word)
+    }
+
+    /// Returns the members without a vote; none if the gateway has not said how anyone voted.
+    fn missing<'a>(
+        &self,
+        decision: &Value,
+        members: &'a [String],
+        result: &str,
+    ) -> Vec<&'a String> {
+        let is_silent = self.votes.is_empty() && self.unknown.is_empty();
+        if is_silent
+            && result == "approved"
+            && !decision.get("missing").is_some_and(Value::is_array)
+        {
+            return Vec::new();
+        }
+        let has_vote = |member: &&String| {
+            self.votes.contains_key(*member) || self.unknown_of(member).is_some()
+        };
+        members.iter().filter(|member| !has_vote(member)).collect()
+    }
 }
 
 struct VoteCount {
@@ -417,22 +489,21 @@ fn count_votes(members: &[String], votes: &Map<String, Value>) -> VoteCount {
     }
 }
 
-fn summary(
-    result: &str,
-    consensus: bool,
-    votes: &Map<String, Value>,
-    missing: &[&String],
-) -> String {
+fn summary(result: &str, consensus: bool, known: &KnownVotes, missing: &[&String]) -> String {
     let how = if consensus {
         "by consensus"
     } else {
         "without consensus"
     };
-    let votes = votes
-        .iter()
-        .map(|(name, vote)| format!("{name} {}", vote.as_str().unwrap_or_default()));
+    let votes = known.votes.iter();
+    let votes = votes.map(|(name, vote)| format!("{name} {}", vote.as_str().unwrap_or_default()));
+    let unknown = known.unknown.iter();
+    let unknown = unknown.map(|(name, word)| format!("{name} {word}, {NO_VOTE}"));
     let missing = missing.iter().map(|name| format!("{name} no vote"));
-    let all: Vec<_> = votes.chain(missing).collect();
+    let mut all: Vec<_> = votes.chain(unknown).chain(missing).collect();
+    if all.is_empty() {
+        all.push("the gateway does not say how the members voted".to_owned());
+    }
     format!(
         "The triad has {result} the proposal {how}: {}.",
         all.join(", ")

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 
 use super::{
     ClientError,
+    ballot::Ballot,
     connection::{ClientConnection, MessageSender},
 };
 use crate::a2a_v1::new_id;
@@ -36,17 +37,6 @@ impl Script {
 
     /// The default reply.
     pub const REPLY: &str = "You said: {text}";
-}
-
-/// The vote of the agent.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ballot {
-    /// Its vote.
-    pub vote: Vote,
-    /// Its reason.
-    pub reasoning: String,
-    /// Its confidence, from 0 to 1.
-    pub confidence: Option<f64>,
 }
 
 /// An event of an agent.

@@ -4,6 +4,7 @@
 //! gateway that speaks another one.
 
 mod agent;
+mod ballot;
 mod connection;
 mod requester;
 #[cfg(test)]
@@ -25,7 +26,8 @@ use base::environment::{Environment, SystemEnvironment};
 use egress::credential::Trust;
 use egress::{AddressPolicy, HttpClient, Request, ReqwestClient};
 
-pub use agent::{AgentEvent, Ballot, Script, message_text};
+pub use agent::{AgentEvent, Script, message_text};
+pub use ballot::Ballot;
 pub use connection::{ClientConnection, ClientError, ClientErrorKind, MessageSender, Welcome};
 pub use requester::{Message, Reply, Requester};
 pub use watch::Observation;

@@ -87,9 +87,12 @@ impl Deliberation {
         let vote = vote.as_str();
         let confidence_text =
             confidence.map_or_else(String::new, |number| format!(" (confidence {number})"));
-        let text = format!("{member} votes {vote}{confidence_text}: {reasoning}");
-        let mut data =
-            json!({ "proposalId": self.id, "from": member, "vote": vote, "reasoning": reasoning });
+        let mut text = format!("{member} votes {vote}{confidence_text}");
+        let mut data = json!({ "proposalId": self.id, "from": member, "vote": vote });
+        if !reasoning.is_empty() {
+            text.push_str(&format!(": {reasoning}"));
+            data["reasoning"] = reasoning.as_str().into();
+        }
         if let Some(confidence) = confidence {
             data["confidence"] = json!(confidence);
         }

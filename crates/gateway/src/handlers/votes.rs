@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::task::AbortHandle;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use collective::signature::SIGNATURE;
 use collective::{Channel, Envelope, ErrorCode, GATEWAY, Kind, MAJORITY, Vote, VoteRejection};
 
 use crate::access::Operation;
@@ -205,7 +206,7 @@ impl GatewayState {
                 ));
             }
         };
-        let vote = envelope.content_str("vote").and_then(Vote::from_name);
+        let vote = envelope.content_str("vote").and_then(Vote::read);
         let vote =
             vote.ok_or_else(|| invalid("`content.vote` must be `approve`, `reject` or `abstain`"))?;
         let ballot = envelope
@@ -217,6 +218,11 @@ impl GatewayState {
         let ballot = match ballot.field("timestamp") {
             Some(_) => ballot,
             None => ballot.with("timestamp", self.now_millis()),
+        };
+        // A signature covers the word as its signer wrote it.
+        let ballot = match ballot.metadata(SIGNATURE) {
+            Some(_) => ballot,
+            None => ballot.with_content("vote", vote.as_str()),
         };
         let ballot = self.check_signature(client, ballot)?;
         self.count_vote(&id, &member, vote, &ballot)?;

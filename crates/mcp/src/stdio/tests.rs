@@ -1,5 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split,
@@ -90,6 +93,48 @@ async fn line_that_is_no_message_is_answered() {
         host.write(&[line, b"\n"].concat()).await;
         assert_eq!(host.answer().await, (code, id), "{line:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn method_that_the_server_lacks_is_named_in_one_way() {
+    let mut host = Host::start();
+    host.initialize().await;
+    for method in ["resources/list", "prompts/list", "logging/setLevel", "foo"] {
+        let line =
+            json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"level": "info"}});
+        host.write(format!("{line}\n").as_bytes()).await;
+        let answer = host.output.next_line().await.unwrap().unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let expected = json!({"code": -32601, "message": format!("unknown method `{method}`")});
+        assert_eq!(answer["error"], expected);
+    }
+}
+
+/// An output like `/dev/full`.
+struct Full;
+
+impl AsyncWrite for Full {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::Error::other("no space")))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_write_names_only_its_cause() {
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "h", "version": "1"}});
+    let line = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    let input = io::Cursor::new(format!("{line}\n"));
+    let transport = LineTransport::new(input, Full, CancellationToken::new());
+    let error = serve(server().0, transport).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot write an answer: no space");
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,6 +28,7 @@ use url::Url;
 
 use super::Page;
 use crate::{
+    config::unset_reason,
     exit::{Exit, Failure},
     gateway::trust,
     output::note,
@@ -136,7 +137,8 @@ impl TaskSourceArgs {
         match std::env::var(variable) {
             Ok(token) if !token.is_empty() => Ok(Some(token)),
             _ => Err(Failure::usage(format!(
-                "the environment variable `{variable}` of `--bearer-env` is not set; put the operator's token in it"
+                "the environment variable `{variable}` of `--bearer-env` {}; put the operator's token in it",
+                unset_reason(variable)
             ))),
         }
     }

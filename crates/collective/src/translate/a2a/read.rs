@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{EXTENSION_FIELD, METADATA_FIELD, TRANSLATED_FIELDS, TranslationContext, parts};
 use crate::{
-    Envelope, EnvelopeError, ErrorCode, Kind,
+    Decision, Envelope, EnvelopeError, ErrorCode, Kind,
     translate::{refused, without_credential},
 };
 
@@ -256,8 +256,8 @@ fn context(object: &Value) -> Option<&str> {
 
 /// Returns the data of a triad's decision.
 fn decision(data: &Value) -> Option<&Value> {
-    let result = matches!(data["result"].as_str(), Some("approved" | "rejected"));
-    (result && data["proposalId"].is_string()).then_some(data)
+    let result = data["result"].as_str().and_then(Decision::read_result);
+    (result.is_some() && data["proposalId"].is_string()).then_some(data)
 }
 
 /// Creates an envelope about a task.

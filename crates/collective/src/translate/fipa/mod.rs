@@ -28,7 +28,7 @@ mod read;
 use serde_json::{Map, Value};
 
 use crate::translate::without_credential;
-use crate::{Envelope, EnvelopeError, Kind, Vote};
+use crate::{Decision, Envelope, EnvelopeError, Kind, Vote};
 
 pub use read::from_fipa;
 
@@ -52,14 +52,18 @@ fn performative(envelope: &Envelope) -> &'static str {
     match envelope.kind() {
         Kind::Request => "request",
         Kind::Proposal => "propose",
-        Kind::Vote | Kind::Response => match envelope.content_str("vote").and_then(Vote::from_name)
-        {
+        Kind::Vote | Kind::Response => match envelope.content_str("vote").and_then(Vote::read) {
             Some(Vote::Approve) => "agree",
             Some(Vote::Reject) => "refuse",
             Some(Vote::Abstain) | None => "inform",
         },
-        Kind::Decision if envelope.content_str("result") == Some("approved") => "accept-proposal",
-        Kind::Decision => "reject-proposal",
+        Kind::Decision => match envelope
+            .content_str("result")
+            .and_then(Decision::read_result)
+        {
+            Some("approved") => "accept-proposal",
+            _ => "reject-proposal",
+        },
         Kind::Error if concerns_the_message(envelope) => "not-understood",
         Kind::Error => "failure",
         _ => "inform",

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     Envelope, EnvelopeError, ErrorCode, Kind, Vote,
+    tally::is_word,
     translate::{refused, without_credential},
     validate,
 };
@@ -332,7 +333,10 @@ impl FipaMessage<'_> {
         field: &str,
         performative: &str,
     ) -> Result<(), EnvelopeError> {
-        if value.is_null() || value == performative {
+        let is_same = value
+            .as_str()
+            .is_some_and(|word| is_word(word, performative));
+        if value.is_null() || is_same {
             return Ok(());
         }
         let message = format!(

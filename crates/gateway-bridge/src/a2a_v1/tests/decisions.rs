@@ -108,6 +108,92 @@ async fn h_35_missing_votes_are_not_a_contradiction() {
     assert_eq!(harness.warnings(), [""; 0]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn words_of_a_decision_count_by_their_value() {
+    let listed = json!({"alpha": "APPROVE", "beta": {"vote": " Approve "}, "charlie": "Reject"});
+    for consensus in [json!(true), Value::Null] {
+        let mut harness = harness(settings());
+        let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
+        let mut decision = decision(&request["id"], "APPROVED", true, listed.clone());
+        decision["content"]["consensus"] = consensus;
+        connection.send(decision).await;
+        let data = decision_data(&current_task(&harness, &working).await);
+        assert_eq!(
+            (&data["result"], &data["consensus"]),
+            (&json!("approved"), &json!(true))
+        );
+        let votes = json!({"alpha": "approve", "beta": "approve", "charlie": "reject"});
+        assert_eq!((&data["votes"], &data["missing"]), (&votes, &json!([])));
+        assert_eq!(harness.warnings(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn decision_without_a_list_takes_the_votes_that_were_sent() {
+    for list in [None, Some(Value::Null), Some(json!({}))] {
+        let mut harness = harness(settings());
+        let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
+        let id = &request["id"];
+        for (member, word) in [("alpha", "APPROVE"), ("beta", "approve")] {
+            connection
+                .send(vote(id, member, json!({"vote": word})))
+                .await;
+        }
+        let mut decision = decision(id, "approved", true, json!({}));
+        match list {
+            Some(list) => decision["content"]["votes"] = list,
+            None => drop(decision["content"].as_object_mut().unwrap().remove("votes")),
+        }
+        connection.send(decision).await;
+        let done = current_task(&harness, &working).await;
+        let data = decision_data(&done);
+        let votes = json!({"alpha": "approve", "beta": "approve"});
+        assert_eq!(
+            (&data["votes"], &data["missing"]),
+            (&votes, &json!(["charlie"]))
+        );
+        assert_eq!(
+            artifact_text(&done),
+            "The triad has approved the proposal by consensus: alpha approve, beta approve, charlie no vote."
+        );
+        assert_eq!(warning(&done), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn decision_without_any_vote_names_no_member() {
+    let mut harness = harness(settings());
+    let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
+    let content = json!({"proposalId": request["id"], "result": "approved", "votes": null});
+    connection
+        .send(json!({"type": "decision", "from": "gateway", "content": content}))
+        .await;
+    let done = current_task(&harness, &working).await;
+    assert_eq!(decision_data(&done)["missing"], json!([]));
+    assert_eq!(
+        artifact_text(&done),
+        "The triad has approved the proposal by consensus: the gateway does not say how the members voted."
+    );
+    assert_eq!(warning(&done), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn word_that_is_no_vote_is_shown() {
+    let listed = json!({"alpha": "approve", "beta": "maybe", "charlie": "approve"});
+    let (_, done) = decide_with_votes("approve", listed).await;
+    let data = decision_data(&done);
+    assert_eq!(
+        (&data["votes"], &data["missing"]),
+        (
+            &json!({"alpha": "approve", "charlie": "approve"}),
+            &json!([])
+        )
+    );
+    let shown = "beta \"maybe\", which is not `approve`, `reject` or `abstain`";
+    assert!(artifact_text(&done).contains(shown));
+    assert!(warning(&done).unwrap().contains("beta voted \"maybe\""));
+}
+
 /// Returns a followed proposal whose gateway disconnects with the reason `manual`.
 async fn dismissed(harness: &mut Harness) -> (Value, Task) {
     let (mut connection, request, working) = propose(harness, text_message("X")).await;

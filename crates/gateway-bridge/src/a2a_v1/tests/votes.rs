@@ -56,6 +56,37 @@ async fn h_43_immediate_votes_are_reported_before_the_decision() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn word_of_a_vote_that_is_none_is_reported() {
+    let (harness, mut connection) = listed().await;
+    let streaming = harness.stream("triad", "X");
+    let request = connection.recv().await;
+    let id = &request["id"];
+    for word in [json!("APPROVE"), json!("maybe"), json!(true), Value::Null] {
+        let member = if word == "APPROVE" { "alpha" } else { "beta" };
+        connection
+            .send(vote(id, member, json!({"vote": word})))
+            .await;
+    }
+    connection
+        .send(decision(
+            id,
+            "approved",
+            true,
+            json!({"alpha": "approve", "charlie": "approve"}),
+        ))
+        .await;
+    let texts = event_texts(&mut streaming.await.unwrap().unwrap()).await;
+    let none = "which is not `approve`, `reject` or `abstain`";
+    let expected = [
+        "working alpha votes approve".to_owned(),
+        format!("working beta votes \"maybe\", {none}"),
+        format!("working beta votes true, {none}"),
+        format!("working beta votes null, {none}"),
+    ];
+    assert_eq!(texts[1..5], expected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn h_43_early_votes_are_reported_once_the_task_is_followed() {
     let (harness, mut connection) = listed().await;
     let followed = SendRequest {

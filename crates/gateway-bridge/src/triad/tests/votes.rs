@@ -61,7 +61,7 @@ async fn invalid_vote_is_requested_once_more() {
     assert_eq!(alpha.len(), 2);
     assert_eq!(alpha[0].0.context_id, alpha[1].0.context_id);
     let again = alpha[1].1.parts[0].json()["text"].as_str().unwrap();
-    assert!(again.contains("not one JSON object"), "{again}");
+    assert!(again.contains("no JSON object with `vote`"), "{again}");
 }
 
 #[tokio::test(start_paused = true)]
