@@ -61,5 +61,5 @@ pub use protocol::{Dialect, NoVersion, Transport, V03Dialect, Version};
 pub use request::{SendParams, SendRequest};
 pub use security::{OAuthFlow, Scheme, Security, SecurityScheme};
 pub use task::{MESSAGES_KEY, Message, Part, Task, TaskState};
-pub use text::{text_at, texts_mut};
+pub use text::{spell, text_at, texts_mut};
 pub use usage::{MAX_COUNT, Tokens, USAGE_KEY, Usage};

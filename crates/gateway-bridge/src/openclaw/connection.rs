@@ -13,17 +13,18 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::dial::explain_close;
 use crate::settings::{Settings, is_keep_alive, without_token};
 use base::json::{self, Limits};
 use base::log::{Level, Log};
 use collective::{CloseCode, ErrorCode};
 use egress::websocket::{Frame, Receiver, Sender};
-use peer::{PeerError, PeerErrorKind, excerpt};
+use peer::{PeerError, PeerErrorKind};
 
-use super::outcome::RunCache;
+use super::outcome::{RunCache, goes_on};
 use super::protocol::{Incoming, RequestError, RpcError};
 use super::run_event::{RunEvent, RunEventDecoder, RunEventReceiver, Subscriber};
-use super::{protocol, run_event};
+use super::{PROTOCOL, protocol, run_event};
 
 /// The maximum number of pending requests. The request that starts a run is pending until the run ends.
 const MAX_PENDING_REQUESTS: usize = 1024;
@@ -281,10 +282,7 @@ impl OpenClawConnection {
             }
             Pending::Run { run, accepted } => (run, accepted),
         };
-        let is_accepted = answer
-            .as_ref()
-            .is_ok_and(|answer| answer["status"] == "accepted");
-        if is_accepted {
+        if answer.as_ref().is_ok_and(goes_on) {
             let accepted_before = Pending::Run {
                 run,
                 accepted: None,
@@ -298,11 +296,11 @@ impl OpenClawConnection {
                 let event = match answer {
                     Ok(response) => RunEvent::Ended(response),
                     Err(rpc_error) if rpc_error.is_unreadable() => {
-                        RunEvent::Abandoned(rpc_error.message)
+                        RunEvent::Abandoned(rpc_error.text())
                     }
                     Err(rpc_error) => RunEvent::Abandoned(format!(
                         "the gateway abandoned the run: {}",
-                        excerpt(&rpc_error.message)
+                        rpc_error.text()
                     )),
                 };
                 state.deliver(&run, size, |_| Some(event.clone()));
@@ -451,7 +449,7 @@ pub(super) async fn run_reader(
                     Frame::Ping | Frame::Pong => {}
                     Frame::Closed { code, reason } => {
                         let reason = without_token(&reason, &settings);
-                        break protocol::connection_lost(&protocol::closed(code, &reason));
+                        break protocol::connection_lost(&explain_close(code, &reason, PROTOCOL));
                     }
                     Frame::Broken(error) => break protocol::connection_lost(&error.to_string()),
                 }

@@ -19,7 +19,7 @@ use peer::PeerError;
 
 use super::connection::OpenClawConnection;
 use super::protocol::Incoming;
-use super::{OpenClaw, connection, protocol};
+use super::{OpenClaw, PROTOCOL, connection, protocol};
 
 /// The version of the protocol.
 const PROTOCOL_VERSION: u64 = 4;
@@ -103,10 +103,12 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
             Frame::Text(text) => text,
             Frame::Closed { code, reason } => {
                 let reason = without_token(&reason, settings);
-                let message = format!(
-                    "{}; check `gateway.url` and `gateway.token`",
-                    protocol::closed(code, &reason)
-                );
+                let why = dial::explain_close(code, &reason, PROTOCOL);
+                let next = match dial::is_temporary_close(code) {
+                    true => "try again later",
+                    false => "check `gateway.url` and `gateway.token`",
+                };
+                let message = format!("{why}; {next}");
                 return Err(failed(ErrorCode::ConnectionRefused, message));
             }
             Frame::Broken(error) => return Err(dial::broken(&error, settings)),

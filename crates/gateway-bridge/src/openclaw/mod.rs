@@ -47,6 +47,9 @@ use crate::dial::failed;
 /// The dialect's name in results.
 const DIALECT: &str = "openclaw/4";
 
+/// The protocol's name in messages.
+const PROTOCOL: &str = "protocol 4";
+
 /// A connected OpenClaw gateway.
 pub(super) struct OpenClaw {
     connection: Arc<OpenClawConnection>,
@@ -114,7 +117,7 @@ pub fn task_from_response(response: &Value, run: &str, context: &str) -> Result<
 }
 
 fn is_ended(first: &Value) -> bool {
-    first["status"] != "accepted"
+    !outcome::goes_on(first)
 }
 
 /// Waits for the end of a run. After a lost connection, the run continues at the gateway and can be queried.
