@@ -33,7 +33,7 @@ mod tally;
 pub mod translate;
 mod validate;
 
-pub use envelope::{Envelope, EnvelopeError, FRAME_LIMITS, GATEWAY};
+pub use envelope::{Envelope, EnvelopeError, FRAME_LIMITS, GATEWAY, StatedError};
 pub use error::{CloseCode, ErrorCode};
 pub use kind::{Greeting, Kind};
 pub use name::imitates_marker;
