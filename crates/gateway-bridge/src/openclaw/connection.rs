@@ -45,6 +45,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct OpenClawConnection {
     timeout: Duration,
     max_frame_bytes: usize,
+    /// The runs of this and of earlier connections. Lock it after `state`.
+    runs: Arc<Mutex<RunCache>>,
     state: Mutex<State>,
 }
 
@@ -54,7 +56,6 @@ struct State {
     sender: Option<Sender>,
     pending: HashMap<u64, Pending>,
     subscribers: HashMap<String, Vec<Subscriber>>,
-    runs: RunCache,
     /// Callers that wait for the end of the connection.
     close_listeners: Vec<oneshot::Sender<()>>,
     /// The next id of a request or subscriber.
@@ -91,10 +92,16 @@ impl Drop for PendingGuard<'_> {
 
 impl OpenClawConnection {
     /// Creates the connection after the handshake. A request times out after `timeout` and has at most `max_frame_bytes` bytes.
-    pub(super) fn new(sender: Sender, timeout: Duration, max_frame_bytes: usize) -> Self {
+    pub(super) fn new(
+        sender: Sender,
+        timeout: Duration,
+        max_frame_bytes: usize,
+        runs: Arc<Mutex<RunCache>>,
+    ) -> Self {
         Self {
             timeout,
             max_frame_bytes,
+            runs,
             state: Mutex::new(State {
                 sender: Some(sender),
                 ..State::default()
@@ -107,9 +114,9 @@ impl OpenClawConnection {
         self.state.lock().close_error.is_none()
     }
 
-    /// Calls `look` with the run cache of this connection.
+    /// Calls `look` with the cached runs.
     pub(super) fn with_runs<T>(&self, look: impl FnOnce(&mut RunCache) -> T) -> T {
-        look(&mut self.state.lock().runs)
+        look(&mut self.runs.lock())
     }
 
     /// Sends a request and waits for the response. Adds `extra_time` to the usual timeout.
@@ -290,7 +297,7 @@ impl OpenClawConnection {
             state.pending.insert(id, accepted_before);
         } else {
             if let Ok(response) = &answer {
-                state.runs.set_response(&run, response, size);
+                self.runs.lock().set_response(&run, response, size);
             }
             if accepted.is_none() {
                 let event = match answer {

@@ -31,6 +31,7 @@ use connection::OpenClawConnection;
 use handshake::GatewayPolicy;
 pub(crate) use handshake::handshake;
 pub use message::{is_space, line_before, neutralize_image_paths, sanitize};
+pub(crate) use outcome::RunCache;
 use outcome::RunOutcome;
 use peer::{EventStream, Member, MemberStatus, PeerError};
 use protocol::RequestError;

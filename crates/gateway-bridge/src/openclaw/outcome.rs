@@ -398,9 +398,9 @@ pub(super) struct CachedRun {
     pub response: Option<Value>,
 }
 
-/// The cached runs by id.
+/// The cached runs by id. They outlive the connection that started them.
 #[derive(Debug)]
-pub(super) struct RunCache(LruCache<String, CachedRun>);
+pub(crate) struct RunCache(LruCache<String, CachedRun>);
 
 impl Default for RunCache {
     fn default() -> Self {

@@ -89,6 +89,36 @@ async fn answer_that_the_wait_does_not_repeat_comes_from_the_history() {
 }
 
 #[tokio::test]
+async fn next_connection_knows_the_session_of_a_run() {
+    let runs = Arc::default();
+    let (link, mut gateway) = reconnected(Arc::clone(&runs)).await;
+    let call = CallContext {
+        context_id: None,
+        ..call_context()
+    };
+    let outgoing = SendRequest {
+        blocking: false,
+        ..text_message("hello")
+    };
+    let (reply, (_, params)) = tokio::join!(link.send(&call, &outgoing), gateway.accept());
+    let started = task(reply);
+    drop((link, gateway));
+    let (link, mut gateway) = reconnected(runs).await;
+    let answers = async {
+        gateway
+            .respond("agent.wait", json!({"status": "ok", "endedAt": 5}))
+            .await;
+        let history = json!({"messages": [{"role": "assistant", "content": "hello", "__openclaw": {"runId": "run-1"}}]});
+        let asked = gateway.respond("chat.history", history).await;
+        assert_eq!(asked["sessionKey"], params["sessionKey"]);
+    };
+    let (task, ()) = tokio::join!(link.get_task(&call, "run-1"), answers);
+    let task = task.unwrap();
+    assert_eq!(task.context_id(), started.context_id());
+    assert_eq!(task.json()["artifacts"][0]["parts"][0]["text"], "hello");
+}
+
+#[tokio::test]
 async fn watcher_gets_the_answer_that_the_wait_does_not_repeat() {
     let (link, mut gateway) = connected().await;
     let call = call_context();
