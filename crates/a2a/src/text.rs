@@ -66,7 +66,7 @@ pub(super) fn joined<'a>(
 
 /// Returns a name without separators and in lower case, so that `INPUT_REQUIRED`, `input-required` and `inputRequired` are
 /// one.
-pub(crate) fn spell(name: &str) -> String {
+pub fn spell(name: &str) -> String {
     let letters = name.chars().filter(|c| !matches!(c, '-' | '_' | ' ' | '.'));
     letters.map(|c| c.to_ascii_lowercase()).collect()
 }

@@ -16,6 +16,9 @@ pub const FRAME_LIMITS: Limits = Limits {
     ..Limits::NONE
 };
 
+/// The longest name of an error that is not one of the registry, in bytes.
+const MAX_ERROR_NAME_BYTES: usize = 64;
+
 /// The sender of the messages of a gateway (Heretek A2A §10.5).
 pub const GATEWAY: &str = "gateway";
 
@@ -24,6 +27,31 @@ pub const GATEWAY: &str = "gateway";
 pub struct Envelope {
     kind: Kind,
     fields: Map<String, Value>,
+}
+
+/// What an error message states. A gateway may use numbers and names of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatedError<'a> {
+    /// The error of the registry, if it is one.
+    pub code: Option<ErrorCode>,
+    /// The number, which the registry may lack.
+    pub number: Option<u64>,
+    /// The name, which the registry may lack.
+    pub name: Option<&'a str>,
+    /// The reason, for people.
+    pub text: Option<&'a str>,
+}
+
+impl StatedError<'_> {
+    /// Returns the number and the name: those of the registry, otherwise those of the message, if it has any.
+    pub fn label(&self) -> Option<String> {
+        match (self.code, self.number, self.name) {
+            (Some(code), _, _) => Some(code.to_string()),
+            (None, Some(number), Some(name)) => Some(format!("{number} {name}")),
+            (None, Some(number), None) => Some(number.to_string()),
+            (None, None, name) => name.map(str::to_owned),
+        }
+    }
 }
 
 /// The reason why a frame is not an envelope.
@@ -226,6 +254,20 @@ impl Envelope {
     }
 }
 
+/// Returns the number of an error: a number, or a text of one.
+fn error_number(code: &Value) -> Option<u64> {
+    code.as_u64().or_else(|| code.as_str()?.trim().parse().ok())
+}
+
+/// Returns whether a text is the name of an error and no sentence.
+fn is_error_name(text: &str) -> bool {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_word = text
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+    is_word && !is_number && text.len() <= MAX_ERROR_NAME_BYTES
+}
+
 fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     fields.get(name).and_then(Value::as_str)
 }
@@ -251,15 +293,46 @@ impl Envelope {
         Self::failure(code, message).refers_to(correlation_id, request.and_then(Self::id))
     }
 
-    /// Returns the error that an error message states: by its name in the content, else by its number, else by its name
-    /// beside the content.
+    /// Returns the error of the registry that an error message states; see [`stated_error`](Self::stated_error).
     pub fn error_code(&self) -> Option<ErrorCode> {
-        let by_name = |name: &Value| name.as_str().and_then(ErrorCode::from_name);
-        let content = self.content();
-        let by_number = || content["code"].as_u64().and_then(ErrorCode::from_number);
-        by_name(&content["error"])
-            .or_else(by_number)
-            .or_else(|| self.field("error").and_then(by_name))
+        self.stated_error().code
+    }
+
+    /// Returns what an error message states: in its content, in an object `error` there, or beside the content.
+    pub fn stated_error(&self) -> StatedError<'_> {
+        let (content, beside) = (self.content(), self.field("error"));
+        let members = |name: &str| {
+            let nested = [Some(&content["error"]), beside];
+            let nested = nested.map(|error| error.and_then(|error| error.get(name)));
+            let members = [content.get(name), nested[0], self.field(name), nested[1]];
+            members.into_iter().flatten()
+        };
+        let names = || {
+            members("error")
+                .chain(members("code"))
+                .filter_map(Value::as_str)
+        };
+        let by_number = || members("code").find_map(error_number);
+        let in_content = content["error"].as_str().and_then(ErrorCode::from_name);
+        let code = in_content
+            .or_else(|| by_number().and_then(ErrorCode::from_number))
+            .or_else(|| names().find_map(ErrorCode::from_name));
+        let name = names().find(|name| is_error_name(name));
+        let details = self.field("details");
+        let texts = members("message").chain(
+            [Some(content), details, beside, content.get("error")]
+                .into_iter()
+                .flatten(),
+        );
+        let text = texts
+            .filter_map(Value::as_str)
+            .find(|text| !text.trim().is_empty() && Some(*text) != name);
+        StatedError {
+            code,
+            number: by_number(),
+            name,
+            text,
+        }
     }
 
     fn failure(code: ErrorCode, message: &str) -> Self {

@@ -33,7 +33,7 @@ mod tally;
 pub mod translate;
 mod validate;
 
-pub use envelope::{Envelope, EnvelopeError, FRAME_LIMITS, GATEWAY, text_of};
+pub use envelope::{Envelope, EnvelopeError, FRAME_LIMITS, GATEWAY, StatedError, text_of};
 pub use error::{CloseCode, ErrorCode};
 pub use kind::{AgentStatus, Channel, Greeting, Kind};
 pub use name::imitates_marker;

@@ -34,6 +34,8 @@ pub(super) struct Connector {
     pub(super) log: Arc<dyn Log>,
     /// The pending tasks, which outlive connections.
     pub(super) tasks: Arc<PendingTasks>,
+    /// The runs at an OpenClaw gateway, which outlive connections.
+    runs: Arc<Mutex<openclaw::RunCache>>,
     state: Mutex<State>,
 }
 
@@ -86,6 +88,7 @@ impl Connector {
             env,
             log,
             tasks,
+            runs: Arc::default(),
             state: Mutex::default(),
         }
     }
@@ -260,7 +263,10 @@ impl Connector {
                     Ok(heretek_js::handshake(dialed, settings, env, log, tasks).await?)
                 }
                 Some(Greeting::OpenClaw) => {
-                    Ok(openclaw::handshake(dialed, settings, env, log).await?)
+                    Ok(
+                        openclaw::handshake(dialed, settings, env, log, Arc::clone(&self.runs))
+                            .await?,
+                    )
                 }
             }
         };

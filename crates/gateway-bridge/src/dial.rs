@@ -11,12 +11,12 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use collective::{Envelope, ErrorCode, FRAME_LIMITS, Greeting};
+use collective::{CloseCode, Envelope, ErrorCode, FRAME_LIMITS, Greeting};
 use egress::websocket::{self, Dial, Frame, Opened, WsError};
 use egress::{AddressPolicy, HttpClient, NetError, NetFault, Sent};
-use peer::{PeerError, PeerErrorKind};
+use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::settings::{DialectChoice, Settings};
+use super::settings::{DialectChoice, Settings, without_token};
 
 /// How long the client waits for the gateway's first frame while it detects the dialect.
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_millis(150);
@@ -161,15 +161,20 @@ fn classify(
                 ),
             ));
         }
-        Frame::Closed { code, .. } => {
-            let code = code.map_or_else(
+        Frame::Closed { code, reason } => {
+            let with = code.map_or_else(
                 || "without a code".to_owned(),
                 |code| format!("with {code}"),
             );
+            let reason = quoted(&without_token(&reason, settings));
+            let next = match is_temporary_close(code) {
+                true => "; it shuts down, restarts or is overloaded, so try again later",
+                false => "",
+            };
             return Err(failed(
                 ErrorCode::ConnectionRefused,
                 format!(
-                    "the gateway at `{shown}` accepted the connection and closed it {code} without a frame"
+                    "the gateway at `{shown}` accepted the connection and closed it {with} without a frame{reason}{next}"
                 ),
             ));
         }
@@ -324,6 +329,40 @@ pub(crate) fn broken(error: &NetError, settings: &Settings) -> PeerError {
         _ => "",
     };
     PeerError::new(fault, format!("{error}{next}")).undelivered()
+}
+
+/// Explains why the gateway closed the connection. `protocol` is the one that the client speaks, and `reason` the gateway's
+/// text without credentials.
+pub(crate) fn explain_close(code: Option<u16>, reason: &str, protocol: &str) -> String {
+    let suffix = quoted(reason);
+    match code {
+        Some(1000) => format!("the gateway closed the connection{suffix}"),
+        Some(1001 | 1012) => format!("the gateway shut down or restarts{suffix}"),
+        Some(1002) => format!("the gateway does not speak {protocol}{suffix}"),
+        Some(1008) => format!("the gateway does not allow the connection{suffix}"),
+        Some(1009) => format!("a message was too large for the gateway{suffix}"),
+        Some(1013) => format!("the gateway is overloaded{suffix}"),
+        Some(code) => format!("the gateway closed the connection with code {code}{suffix}"),
+        None => format!("the gateway closed the connection without a code{suffix}"),
+    }
+}
+
+/// Returns whether a gateway that closes with this code may accept the connection later (RFC 6455 §7.4.1, and the registry
+/// of WebSocket close codes).
+pub(crate) fn is_temporary_close(code: Option<u16>) -> bool {
+    let code = code.and_then(CloseCode::from_number);
+    matches!(
+        code,
+        Some(CloseCode::GoingAway | CloseCode::Restart | CloseCode::TryLater)
+    )
+}
+
+/// Returns the gateway's text in parentheses, if there is any.
+fn quoted(reason: &str) -> String {
+    match &*excerpt(reason) {
+        "" => String::new(),
+        reason => format!(" (`{reason}`)"),
+    }
 }
 
 /// Returns an error from before the handshake.

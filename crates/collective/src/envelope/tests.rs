@@ -240,3 +240,98 @@ fn h_18_anything_else_is_no_timestamp() {
         assert_eq!(time_millis(&timestamp), None, "{timestamp}");
     }
 }
+
+#[test]
+fn h_25_error_is_read_in_every_place_and_form() {
+    let offline = Some(ErrorCode::AgentOffline);
+    let registry = "3002 AGENT_OFFLINE";
+    for (frame, code, label, text) in [
+        (
+            json!({"content": {"error": "AGENT_OFFLINE", "message": "off", "code": 3002}}),
+            offline,
+            Some(registry),
+            Some("off"),
+        ),
+        (
+            json!({"content": {"error": "agent_offline"}}),
+            offline,
+            Some(registry),
+            None,
+        ),
+        (
+            json!({"content": {"code": "3002", "message": "off"}}),
+            offline,
+            Some(registry),
+            Some("off"),
+        ),
+        (
+            json!({"content": {"code": "AGENT_OFFLINE"}}),
+            offline,
+            Some(registry),
+            None,
+        ),
+        (
+            json!({"content": {"error": {"code": 3002, "message": "off"}}}),
+            offline,
+            Some(registry),
+            Some("off"),
+        ),
+        (
+            json!({"error": {"code": 3002, "message": "off"}}),
+            offline,
+            Some(registry),
+            Some("off"),
+        ),
+        (
+            json!({"error": "AGENT_OFFLINE", "details": "off"}),
+            offline,
+            Some(registry),
+            Some("off"),
+        ),
+        (
+            json!({"content": {"error": "QUOTA", "message": "much", "code": 7001}}),
+            None,
+            Some("7001 QUOTA"),
+            Some("much"),
+        ),
+        (json!({"content": {"code": 7001}}), None, Some("7001"), None),
+        (
+            json!({"content": {"error": "QUOTA"}}),
+            None,
+            Some("QUOTA"),
+            None,
+        ),
+        (
+            json!({"content": {"error": "no such thing"}}),
+            None,
+            None,
+            Some("no such thing"),
+        ),
+        (
+            json!({"error": "no such thing"}),
+            None,
+            None,
+            Some("no such thing"),
+        ),
+        (json!({"content": "it broke"}), None, None, Some("it broke")),
+        (
+            json!({"content": {"message": " ", "code": -1}}),
+            None,
+            None,
+            None,
+        ),
+        (json!({"content": null}), None, None, None),
+        (json!({}), None, None, None),
+    ] {
+        let mut fields = frame.clone();
+        fields["type"] = "error".into();
+        let envelope = Envelope::from_value(fields).unwrap();
+        let stated = envelope.stated_error();
+        assert_eq!(
+            (stated.code, stated.label().as_deref(), stated.text),
+            (code, label, text),
+            "{frame}"
+        );
+        assert_eq!(envelope.error_code(), code);
+    }
+}

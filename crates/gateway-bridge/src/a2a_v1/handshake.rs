@@ -8,14 +8,15 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use tokio::time::{timeout, timeout_at};
 
-use crate::dial::{DialedSocket, broken, failed};
+use crate::dial::{DialedSocket, broken, explain_close, failed, is_temporary_close};
 use crate::pending_tasks::PendingTasks;
 use crate::settings::{Settings, without_token};
 use crate::signer::{Signer, marks_signatures};
 use base::environment::Environment;
 use base::log::Log;
 use collective::{
-    CloseCode, Envelope, ErrorCode, FRAME_LIMITS, Greeting, Kind, PROTOCOL_VERSION, is_compatible,
+    CloseCode, Envelope, ErrorCode, FRAME_LIMITS, Greeting, Kind, PROTOCOL_VERSION, SUBPROTOCOL,
+    is_compatible,
 };
 use egress::websocket::{Frame, Receiver};
 use peer::excerpt;
@@ -59,8 +60,8 @@ pub(crate) trait HandshakeIo {
     /// Returns the error of a credential that `response` refuses.
     fn refused_credential(&self, response: &Envelope) -> Self::Error;
 
-    /// Returns the error of a gateway that speaks another version of `a2a-v1`.
-    fn unsupported_version(&self, version: &str) -> Self::Error;
+    /// Returns the error of a gateway that speaks another version of `a2a-v1`, or names none.
+    fn unsupported_version(&self, version: Option<&str>) -> Self::Error;
 }
 
 /// What a client tells the gateway.
@@ -96,10 +97,10 @@ pub(crate) async fn shake_hands<I: HandshakeIo>(
         match envelope.kind() {
             Kind::AuthResponse => check_auth(io, &envelope)?,
             Kind::Handshake if envelope.content_str("action") == Some("acknowledge") => {
-                let version = envelope.content_str("protocolVersion").unwrap_or_default();
-                return match is_compatible(version) {
-                    true => Ok(envelope),
-                    false => Err(io.unsupported_version(version)),
+                let version = protocol_version(&envelope);
+                return match version.as_deref() {
+                    Some(version) if is_compatible(version) => Ok(envelope),
+                    version => Err(io.unsupported_version(version)),
                 };
             }
             _ => {}
@@ -122,6 +123,17 @@ fn check_auth<I: HandshakeIo>(io: &I, response: &Envelope) -> Result<(), I::Erro
     match ACCEPTED_AUTH_STATUSES.iter().any(is_accepted) {
         true => Ok(()),
         false => Err(io.refused_credential(response)),
+    }
+}
+
+/// Returns the version that an acknowledgement names, as text. A number counts by its value.
+pub(crate) fn protocol_version(acknowledgement: &Envelope) -> Option<String> {
+    match &acknowledgement.content()["protocolVersion"] {
+        Value::Null => None,
+        Value::String(version) => {
+            Some(version.trim().to_owned()).filter(|version| !version.is_empty())
+        }
+        odd => Some(odd.to_string()),
     }
 }
 
@@ -203,8 +215,10 @@ impl HandshakeIo for BridgeHandshake {
                 None => match self.receiver.next().await {
                     Frame::Text(text) => text,
                     Frame::Binary(_) | Frame::Ping | Frame::Pong => continue,
-                    Frame::Closed { code, .. } => {
-                        return Err(closed_error(code, settings).into());
+                    Frame::Closed { code, reason } => {
+                        let reason = without_token(&reason, settings);
+                        let why = explain_close(code, &reason, SUBPROTOCOL);
+                        return Err(closed_error(code, &why, settings).into());
                     }
                     Frame::Broken(error) => return Err(broken(&error, settings).into()),
                 },
@@ -225,7 +239,11 @@ impl HandshakeIo for BridgeHandshake {
                     let error = read_error(&envelope);
                     return Err(error.during_handshake(settings).into());
                 }
-                Kind::Disconnect => return Err(closed_error(None, settings).into()),
+                Kind::Disconnect => {
+                    let reason = envelope.content_str("reason").unwrap_or("no reason");
+                    let why = format!("it disconnected ({})", excerpt(reason));
+                    return Err(closed_error(None, &why, settings).into());
+                }
                 _ => return Ok(envelope),
             }
         }
@@ -244,40 +262,39 @@ impl HandshakeIo for BridgeHandshake {
         failed(error, message).into()
     }
 
-    fn unsupported_version(&self, version: &str) -> HandshakeError {
-        let version = match version {
-            "" => "no version".to_owned(),
-            version => excerpt(version),
+    fn unsupported_version(&self, version: Option<&str>) -> HandshakeError {
+        let shown = self.connection.settings.display_url();
+        let message = match version.map(excerpt) {
+            Some(version) => format!(
+                "the gateway at `{shown}` speaks version {version} of a2a-v1; only versions 1.x are supported"
+            ),
+            None => format!(
+                "the gateway at `{shown}` acknowledges the handshake without its version (`protocolVersion`); only versions 1.x of a2a-v1 are supported"
+            ),
         };
-        let message = format!(
-            "the gateway at `{}` speaks version {version} of a2a-v1; only versions 1.x are supported",
-            self.connection.settings.display_url()
-        );
         failed(ErrorCode::ProtocolError, message).into()
     }
 }
 
-fn closed_error(code: Option<u16>, settings: &Settings) -> peer::PeerError {
-    let shown = settings.display_url();
+/// Returns the error of a gateway that ended the connection during the handshake; `why` says how.
+fn closed_error(code: Option<u16>, why: &str, settings: &Settings) -> peer::PeerError {
     let close_code = code.and_then(CloseCode::from_number);
-    match close_code {
-        Some(CloseCode::Policy | CloseCode::Unauthorized) if settings.token.is_some() => failed(
-            ErrorCode::AuthFailed,
-            format!(
-                "the gateway at `{shown}` ended the connection during the handshake; check `gateway.token`"
-            ),
-        ),
-        Some(CloseCode::Policy | CloseCode::Unauthorized) => failed(
+    let (error, next) = match close_code {
+        Some(CloseCode::Policy | CloseCode::Unauthorized) if settings.token.is_some() => {
+            (ErrorCode::AuthFailed, "; check `gateway.token`")
+        }
+        Some(CloseCode::Policy | CloseCode::Unauthorized) => (
             ErrorCode::AuthRequired,
-            format!(
-                "the gateway at `{shown}` ended the connection during the handshake and may require a credential; set `gateway.token`"
-            ),
+            "; it may require a credential, so set `gateway.token`",
         ),
-        _ => failed(
-            ErrorCode::ConnectionRefused,
-            format!("the gateway at `{shown}` ended the connection during the handshake"),
-        ),
-    }
+        _ if is_temporary_close(code) => (ErrorCode::ConnectionRefused, "; try again later"),
+        _ => (ErrorCode::ConnectionRefused, ""),
+    };
+    let shown = settings.display_url();
+    failed(
+        error,
+        format!("the gateway at `{shown}` ended the connection during the handshake: {why}{next}"),
+    )
 }
 
 fn acknowledgement_timeout(settings: &Settings) -> peer::PeerError {

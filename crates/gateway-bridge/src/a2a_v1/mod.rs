@@ -21,7 +21,9 @@ use base::log::Log;
 use collective::{Envelope, ErrorCode, Kind};
 pub(super) use connection::{A2aV1Connection, DialectCodec, new_id};
 use egress::websocket::Receiver;
-pub(super) use handshake::{HandshakeIo, Introduction, available_agents, shake_hands};
+pub(super) use handshake::{
+    HandshakeIo, Introduction, available_agents, protocol_version, shake_hands,
+};
 use peer::{Delivered, EventStream, Member, PeerError, PeerErrorKind, excerpt};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
@@ -232,6 +234,8 @@ impl Drop for A2aV1 {
 #[derive(Debug, Clone)]
 pub(crate) struct GatewayError {
     pub(crate) code: ErrorCode,
+    /// The number and the name that the message states, if any.
+    label: Option<String>,
     message: String,
     /// Whether the gateway itself refused the message.
     pub(crate) is_refusal: bool,
@@ -241,20 +245,15 @@ pub(crate) struct GatewayError {
 /// Reads an error from `content.error`, `content.code`, or the envelope itself (Heretek Architecture, "Error Message
 /// Format", and the format of the JavaScript gateway).
 fn read_error(envelope: &Envelope) -> GatewayError {
-    let error_field = envelope.field("error").and_then(Value::as_str);
-    let details = envelope.field("details").and_then(Value::as_str);
-    let text = envelope
-        .content_str("message")
-        .or(details)
-        .or(error_field)
-        .or(envelope.content_str("error"));
-    let text = text.map(excerpt).unwrap_or_default();
+    let stated = envelope.stated_error();
+    let text = stated.text.map(excerpt).unwrap_or_default();
     // A gateway sets the sender of what it forwards. Without a sender, an agent may have sent the error.
     let is_refusal = envelope.from() == Some(collective::GATEWAY);
     let queued = [envelope.field("queued"), envelope.content().get("queued")];
     if queued.contains(&Some(&Value::Bool(true))) {
         return GatewayError {
             code: ErrorCode::AgentOffline,
+            label: Some(ErrorCode::AgentOffline.to_string()),
             message: format!("{text} (the gateway queued the message; that is not a delivery)"),
             is_refusal,
             delivered: match is_refusal {
@@ -264,12 +263,13 @@ fn read_error(envelope: &Envelope) -> GatewayError {
         };
     }
     let by_gateway = is_refusal || envelope.from().is_none();
-    let code = envelope.error_code().unwrap_or(match by_gateway {
+    let code = stated.code.unwrap_or(match by_gateway {
         true => ErrorCode::ProtocolError,
         false => ErrorCode::AgentError,
     });
     GatewayError {
         code,
+        label: stated.label(),
         message: text,
         is_refusal,
         delivered: match envelope.from() {
@@ -300,16 +300,21 @@ fn delivered_or_unknown(code: ErrorCode) -> Delivered {
 impl GatewayError {
     /// Converts it to the error of the call.
     pub(crate) fn into_error(self) -> PeerError {
-        let text = if self.message.is_empty() {
-            self.code.meaning().trim_end_matches('.')
-        } else {
-            &self.message
-        };
         let sender = match self.delivered {
             Delivered::Yes if !self.is_refusal => "agent",
             _ => "gateway",
         };
-        let message = format!("the {sender} answers {}: {text}", self.code);
+        let is_known = self.label.as_deref() == Some(&*self.code.to_string());
+        let message = match (&self.label, &*self.message) {
+            (Some(label), "") if is_known => {
+                let meaning = self.code.meaning().trim_end_matches('.');
+                format!("the {sender} answers {label}: {meaning}")
+            }
+            (Some(label), "") => format!("the {sender} answers {label}"),
+            (Some(label), text) => format!("the {sender} answers {label}: {text}"),
+            (None, "") => format!("the {sender} answers with an error without a text"),
+            (None, text) => format!("the {sender} answers with an error: {text}"),
+        };
         let mut error = PeerError::new(PeerErrorKind::Gateway(self.code), message);
         error.delivered = self.delivered;
         error

@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::dial::failed;
+use crate::dial::{explain_close, failed};
 use crate::settings::{is_keep_alive, without_token};
 use crate::signer::without_foreign_mark;
 use crate::{ListPurpose, members};
-use collective::{CloseCode, Envelope, ErrorCode, GATEWAY, Kind, MAX_FRAME_BYTES};
+use collective::{CloseCode, Envelope, ErrorCode, GATEWAY, Kind, MAX_FRAME_BYTES, SUBPROTOCOL};
 use egress::websocket::{Frame, Receiver};
 use peer::{Member, MemberStatus, PeerError, excerpt};
 
@@ -93,10 +93,10 @@ impl FrameReader<'_> {
                     .await
             }
             Frame::Ping | Frame::Pong => {}
-            Frame::Closed { code, .. } => {
-                let code = code.map_or_else(String::new, |code| format!(" ({code})"));
-                self.connection
-                    .mark_closed(&format!("the gateway closed it{code}"), false);
+            Frame::Closed { code, reason } => {
+                let reason = without_token(&reason, &self.connection.settings);
+                let why = explain_close(code, &reason, SUBPROTOCOL);
+                self.connection.mark_closed(&why, false);
             }
             Frame::Broken(error) => self.connection.mark_closed(&error.to_string(), false),
         }

@@ -7,7 +7,9 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::a2a_v1::{HandshakeIo, Introduction, available_agents, new_id, shake_hands};
+use crate::a2a_v1::{
+    HandshakeIo, Introduction, available_agents, new_id, protocol_version, shake_hands,
+};
 use crate::dial::access;
 use crate::signer::{Signer, marks_signatures, without_foreign_mark};
 use base::environment::Environment;
@@ -17,6 +19,7 @@ use collective::{
 };
 use egress::websocket::{Dial, Frame, Receiver, Sender, WsError};
 use egress::{HttpClient, NetError, NetFault, websocket};
+use peer::excerpt;
 
 use super::Endpoint;
 
@@ -156,15 +159,12 @@ impl ClientConnection {
         };
         let acknowledgement = shake_hands(&mut connection, introduction).await?;
         connection.marks_signatures = marks_signatures(&acknowledgement);
-        let text = |field| {
-            let text = acknowledgement.content_str(field);
-            text.unwrap_or_default().to_owned()
-        };
+        let client_id = acknowledgement.content_str("clientId");
         let names = available_agents(&acknowledgement);
         let welcome = Welcome {
-            client_id: text("clientId"),
+            client_id: client_id.unwrap_or_default().to_owned(),
             agents: names.map(str::to_owned).collect(),
-            protocol_version: text("protocolVersion"),
+            protocol_version: protocol_version(&acknowledgement).unwrap_or_default(),
             subprotocol: opened.protocol,
             authenticated: endpoint.token.is_some(),
         };
@@ -275,10 +275,14 @@ impl HandshakeIo for ClientConnection {
         ClientError::from_error(response)
     }
 
-    fn unsupported_version(&self, version: &str) -> ClientError {
+    fn unsupported_version(&self, version: Option<&str>) -> ClientError {
         let code = ErrorCode::ProtocolError;
+        let what = match version {
+            Some(version) => format!("speaks version `{}` of a2a-v1", excerpt(version)),
+            None => "names no version of a2a-v1 (`protocolVersion`)".to_owned(),
+        };
         let message = format!(
-            "unsupported gateway at `{}`: {code}: it speaks version `{version}` of a2a-v1, and this client speaks {PROTOCOL_VERSION}",
+            "unsupported gateway at `{}`: {code}: it {what}, and this client speaks {PROTOCOL_VERSION}",
             self.endpoint.display_url()
         );
         ClientError::new(ClientErrorKind::Refused(code), message)
@@ -341,15 +345,15 @@ impl ClientError {
 
     /// Converts an error message of the gateway.
     pub fn from_error(error: &Envelope) -> Self {
-        let name = error
-            .content_str("error")
-            .or_else(|| error.field("error")?.as_str())
-            .unwrap_or_default();
-        let code = error.error_code().unwrap_or(ErrorCode::ProtocolError);
-        let text = error.content_str("message").unwrap_or(name);
+        let stated = error.stated_error();
+        let label = stated.label().unwrap_or_else(|| "an error".to_owned());
+        let text = stated
+            .text
+            .or(stated.name.filter(|_| stated.code.is_some()));
+        let text = text.map_or_else(String::new, |text| format!(": {text}"));
         Self::new(
-            ClientErrorKind::Refused(code),
-            format!("the gateway responded with {code}: {text}"),
+            ClientErrorKind::Refused(stated.code.unwrap_or(ErrorCode::ProtocolError)),
+            format!("the gateway responded with {label}{text}"),
         )
     }
 

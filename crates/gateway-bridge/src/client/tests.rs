@@ -177,7 +177,12 @@ async fn agent_replies_only_if_required() {
 
 #[tokio::test]
 async fn agent_rejects_other_major_version() {
-    for version in [json!("2.0.0"), json!("0.9"), json!(1), json!(null)] {
+    for (version, shown) in [
+        (json!("2.0.0"), "speaks version `2.0.0`"),
+        (json!("0.9"), "speaks version `0.9`"),
+        (json!(2), "speaks version `2`"),
+        (json!(null), "names no version"),
+    ] {
         let rule = json!({"when": {"/type": "handshake"}, "do": [acknowledge(version.clone())]});
         let gateway = gateway(&[], &[rule]).await;
         let alpha = Agent::start(&gateway, None);
@@ -188,6 +193,7 @@ async fn agent_rejects_other_major_version() {
             ClientErrorKind::Refused(ErrorCode::ProtocolError),
             "{version}"
         );
+        assert!(error.message.contains(shown), "{error}");
     }
 }
 

@@ -311,6 +311,23 @@ async fn early_close_is_refusal_and_4001_invalid_token() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn early_close_has_its_reason_and_says_when_to_try_again() {
+    for (code, is_temporary) in [(1008, false), (1012, true), (1013, true)] {
+        let (net, mut arrivals) = network();
+        let settings = settings(DialectChoice::Auto);
+        let (dialed, _connection) =
+            tokio::join!(dial(&net, &settings), closed_with(&mut arrivals, code));
+        let error = dialed.unwrap_err();
+        assert!(error.message.contains("(`Unauthorized`)"), "{error}");
+        assert_eq!(
+            error.message.contains("try again later"),
+            is_temporary,
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn h_12_token_is_never_in_the_url() {
     for dialect in [DialectChoice::Auto, DialectChoice::A2aV1] {
         let (net, _arrivals) = network();

@@ -13,17 +13,18 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::dial::explain_close;
 use crate::settings::{Settings, is_keep_alive, without_token};
 use base::json::{self, Limits};
 use base::log::{Level, Log};
 use collective::{CloseCode, ErrorCode};
 use egress::websocket::{Frame, Receiver, Sender};
-use peer::{PeerError, PeerErrorKind, excerpt};
+use peer::{PeerError, PeerErrorKind};
 
-use super::outcome::RunCache;
+use super::outcome::{RunCache, goes_on};
 use super::protocol::{Incoming, RequestError, RpcError};
 use super::run_event::{RunEvent, RunEventDecoder, RunEventReceiver, Subscriber};
-use super::{protocol, run_event};
+use super::{PROTOCOL, protocol, run_event};
 
 /// The maximum number of pending requests. The request that starts a run is pending until the run ends.
 const MAX_PENDING_REQUESTS: usize = 1024;
@@ -44,6 +45,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct OpenClawConnection {
     timeout: Duration,
     max_frame_bytes: usize,
+    /// The runs of this and of earlier connections. Lock it after `state`.
+    runs: Arc<Mutex<RunCache>>,
     state: Mutex<State>,
 }
 
@@ -53,7 +56,6 @@ struct State {
     sender: Option<Sender>,
     pending: HashMap<u64, Pending>,
     subscribers: HashMap<String, Vec<Subscriber>>,
-    runs: RunCache,
     /// Callers that wait for the end of the connection.
     close_listeners: Vec<oneshot::Sender<()>>,
     /// The next id of a request or subscriber.
@@ -90,10 +92,16 @@ impl Drop for PendingGuard<'_> {
 
 impl OpenClawConnection {
     /// Creates the connection after the handshake. A request times out after `timeout` and has at most `max_frame_bytes` bytes.
-    pub(super) fn new(sender: Sender, timeout: Duration, max_frame_bytes: usize) -> Self {
+    pub(super) fn new(
+        sender: Sender,
+        timeout: Duration,
+        max_frame_bytes: usize,
+        runs: Arc<Mutex<RunCache>>,
+    ) -> Self {
         Self {
             timeout,
             max_frame_bytes,
+            runs,
             state: Mutex::new(State {
                 sender: Some(sender),
                 ..State::default()
@@ -106,9 +114,9 @@ impl OpenClawConnection {
         self.state.lock().close_error.is_none()
     }
 
-    /// Calls `look` with the run cache of this connection.
+    /// Calls `look` with the cached runs.
     pub(super) fn with_runs<T>(&self, look: impl FnOnce(&mut RunCache) -> T) -> T {
-        look(&mut self.state.lock().runs)
+        look(&mut self.runs.lock())
     }
 
     /// Sends a request and waits for the response. Adds `extra_time` to the usual timeout.
@@ -281,10 +289,7 @@ impl OpenClawConnection {
             }
             Pending::Run { run, accepted } => (run, accepted),
         };
-        let is_accepted = answer
-            .as_ref()
-            .is_ok_and(|answer| answer["status"] == "accepted");
-        if is_accepted {
+        if answer.as_ref().is_ok_and(goes_on) {
             let accepted_before = Pending::Run {
                 run,
                 accepted: None,
@@ -292,17 +297,17 @@ impl OpenClawConnection {
             state.pending.insert(id, accepted_before);
         } else {
             if let Ok(response) = &answer {
-                state.runs.set_response(&run, response, size);
+                self.runs.lock().set_response(&run, response, size);
             }
             if accepted.is_none() {
                 let event = match answer {
                     Ok(response) => RunEvent::Ended(response),
                     Err(rpc_error) if rpc_error.is_unreadable() => {
-                        RunEvent::Abandoned(rpc_error.message)
+                        RunEvent::Abandoned(rpc_error.text())
                     }
                     Err(rpc_error) => RunEvent::Abandoned(format!(
                         "the gateway abandoned the run: {}",
-                        excerpt(&rpc_error.message)
+                        rpc_error.text()
                     )),
                 };
                 state.deliver(&run, size, |_| Some(event.clone()));
@@ -451,7 +456,7 @@ pub(super) async fn run_reader(
                     Frame::Ping | Frame::Pong => {}
                     Frame::Closed { code, reason } => {
                         let reason = without_token(&reason, &settings);
-                        break protocol::connection_lost(&protocol::closed(code, &reason));
+                        break protocol::connection_lost(&explain_close(code, &reason, PROTOCOL));
                     }
                     Frame::Broken(error) => break protocol::connection_lost(&error.to_string()),
                 }

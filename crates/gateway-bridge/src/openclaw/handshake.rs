@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tokio::time::timeout_at;
@@ -19,7 +20,7 @@ use peer::PeerError;
 
 use super::connection::OpenClawConnection;
 use super::protocol::Incoming;
-use super::{OpenClaw, connection, protocol};
+use super::{OpenClaw, PROTOCOL, RunCache, connection, protocol};
 
 /// The version of the protocol.
 const PROTOCOL_VERSION: u64 = 4;
@@ -50,6 +51,7 @@ pub(crate) async fn handshake(
     settings: Arc<Settings>,
     env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
+    runs: Arc<Mutex<RunCache>>,
 ) -> Result<Arc<dyn GatewayLink>, PeerError> {
     let connect = connect(&mut dialed.socket, &settings);
     let hello = timeout_at(dialed.until, connect).await;
@@ -62,6 +64,7 @@ pub(crate) async fn handshake(
         sender,
         settings.timeout,
         policy.largest,
+        runs,
     ));
     let shutdown = CancellationToken::new();
     let period = policy.tick.min(settings.heartbeat);
@@ -103,10 +106,12 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
             Frame::Text(text) => text,
             Frame::Closed { code, reason } => {
                 let reason = without_token(&reason, settings);
-                let message = format!(
-                    "{}; check `gateway.url` and `gateway.token`",
-                    protocol::closed(code, &reason)
-                );
+                let why = dial::explain_close(code, &reason, PROTOCOL);
+                let next = match dial::is_temporary_close(code) {
+                    true => "try again later",
+                    false => "check `gateway.url` and `gateway.token`",
+                };
+                let message = format!("{why}; {next}");
                 return Err(failed(ErrorCode::ConnectionRefused, message));
             }
             Frame::Broken(error) => return Err(dial::broken(&error, settings)),

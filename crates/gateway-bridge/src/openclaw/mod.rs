@@ -31,6 +31,7 @@ use connection::OpenClawConnection;
 use handshake::GatewayPolicy;
 pub(crate) use handshake::handshake;
 pub use message::{is_space, line_before, neutralize_image_paths, sanitize};
+pub(crate) use outcome::RunCache;
 use outcome::RunOutcome;
 use peer::{EventStream, Member, MemberStatus, PeerError};
 use protocol::RequestError;
@@ -46,6 +47,9 @@ use crate::dial::failed;
 
 /// The dialect's name in results.
 const DIALECT: &str = "openclaw/4";
+
+/// The protocol's name in messages.
+const PROTOCOL: &str = "protocol 4";
 
 /// A connected OpenClaw gateway.
 pub(super) struct OpenClaw {
@@ -114,7 +118,7 @@ pub fn task_from_response(response: &Value, run: &str, context: &str) -> Result<
 }
 
 fn is_ended(first: &Value) -> bool {
-    first["status"] != "accepted"
+    !outcome::goes_on(first)
 }
 
 /// Waits for the end of a run. After a lost connection, the run continues at the gateway and can be queried.

@@ -9,14 +9,22 @@ use lru::LruCache;
 use serde_json::{Map, Value, json};
 use url::{Position, Url};
 
-use a2a::{Task, data_url, text_part};
-use peer::PeerError;
+use a2a::{Task, data_url, spell, text_part};
+use peer::{PeerError, excerpt};
+
+use super::protocol::error_text;
 
 /// The id of the artifact with the answer.
 pub(super) const ARTIFACT_ID: &str = "reply";
 
 /// The ledger's text for a run whose process exited; see [`from_record`].
 const EXITED_BEFORE_RESTART_TEXT: &str = "exited before restart";
+
+/// The text for a failed run without a reason.
+const FAILED_TEXT: &str = "the agent's run failed";
+
+/// The text for a run that timed out, without a reason.
+const TIMED_OUT_TEXT: &str = "the agent's run timed out";
 
 /// The maximum number of cached runs. The least recently queried one is evicted.
 const MAX_RUNS: usize = 128;
@@ -135,15 +143,11 @@ pub(super) fn from_response(response: &Value) -> RunOutcome {
         .iter()
         .partition(|payload| payload["isError"] == true);
     let reason = errors.iter().find_map(|payload| payload["text"].as_str());
-    let mut outcome = match end_state(response) {
-        Some("failed") => {
-            let summary = response["error"].as_str().or(response["summary"].as_str());
-            RunOutcome::failed(reason.or(summary).unwrap_or("the agent's run failed"))
-        }
-        Some("canceled") => RunOutcome::canceled(),
+    let mut outcome = end(response, reason).unwrap_or_else(|| unclear_end(response, reason));
+    if outcome.state == "completed" {
         // An agent that reports a problem in its answer has completed the run.
-        _ => RunOutcome::new("completed").with_answer(reason),
-    };
+        outcome = outcome.with_answer(reason);
+    }
     outcome.parts.extend(answers.into_iter().flat_map(parts_of));
     outcome.metadata = metadata(response);
     outcome
@@ -151,13 +155,7 @@ pub(super) fn from_response(response: &Value) -> RunOutcome {
 
 /// Reads a response to `agent.wait`; `None` if the run has not ended or the gateway does not know it.
 pub(super) fn from_wait(response: &Value) -> Option<RunOutcome> {
-    let state = end_state(response)?;
-    let reason = response["error"].as_str();
-    let mut outcome = match state {
-        "failed" => RunOutcome::failed(reason.unwrap_or("the agent's run failed")),
-        "canceled" => RunOutcome::canceled(),
-        _ => RunOutcome::new("completed"),
-    };
+    let mut outcome = end(response, None)?;
     outcome.metadata = metadata(response);
     Some(
         outcome.with_answer(
@@ -168,44 +166,118 @@ pub(super) fn from_wait(response: &Value) -> Option<RunOutcome> {
     )
 }
 
+/// Returns whether a response to `agent.wait` reports a completed run without saying what its answer is.
+pub(super) fn lacks_answer(outcome: &RunOutcome, response: &Value) -> bool {
+    outcome.state == "completed" && response["terminalReply"].is_null()
+}
+
+/// Returns whether a response to `agent` says that the run goes on, so that another response follows.
+pub(super) fn goes_on(response: &Value) -> bool {
+    matches!(
+        RunWord::read(&response["status"]),
+        Some(RunWord::Queued | RunWord::Running)
+    )
+}
+
 /// Reads an entry of the task ledger.
 pub(super) fn from_record(entry: &Value) -> RunOutcome {
-    let reason = entry["error"]
-        .as_str()
-        .or(entry["terminalSummary"].as_str());
-    match entry["status"].as_str() {
-        Some("queued") => RunOutcome::submitted(),
-        Some("completed") => RunOutcome::new("completed"),
-        Some("failed" | "timed_out") => {
-            RunOutcome::failed(reason.unwrap_or("the agent's run failed"))
+    let reason = error_text(&entry["error"]).or(entry["terminalSummary"].as_str());
+    match RunWord::read(&entry["status"]) {
+        Some(RunWord::Queued) => RunOutcome::submitted(),
+        Some(RunWord::Done) => RunOutcome::new("completed"),
+        Some(RunWord::Failed | RunWord::TimedOut) => {
+            RunOutcome::failed(reason.unwrap_or(FAILED_TEXT))
         }
-        Some("cancelled") => match reason {
+        Some(RunWord::Canceled) => match reason {
             Some(reason) if reason.contains(EXITED_BEFORE_RESTART_TEXT) => RunOutcome::failed(
                 "the gateway restarted during this run and ended it. The gateway may continue the conversation \
                  in a new run; ask for its progress with the same context_id",
             ),
             _ => RunOutcome::canceled(),
         },
-        _ => RunOutcome::working(),
+        Some(RunWord::Running) | None => RunOutcome::working(),
     }
 }
 
-/// Returns the state that a response about the end of a run reports.
-fn end_state(response: &Value) -> Option<&'static str> {
+/// What the gateway's word for the state of a run means.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum RunWord {
+    Queued,
+    Running,
+    Done,
+    Failed,
+    TimedOut,
+    Canceled,
+}
+
+impl RunWord {
+    /// Reads a word by its value: its case and separators do not count. Returns `None` for an unknown word.
+    fn read(status: &Value) -> Option<Self> {
+        Some(match &*spell(status.as_str()?.trim()) {
+            "accepted" | "queued" | "pending" | "submitted" => Self::Queued,
+            "started" | "running" | "working" | "inflight" | "inprogress" => Self::Running,
+            "ok" | "completed" | "complete" | "done" | "success" | "succeeded" | "finished" => {
+                Self::Done
+            }
+            "error" | "failed" | "failure" | "lost" => Self::Failed,
+            "timeout" | "timedout" => Self::TimedOut,
+            "aborted" | "canceled" | "cancelled" | "killed" | "stopped" => Self::Canceled,
+            _ => return None,
+        })
+    }
+}
+
+/// Reads the end of a run from a response to `agent` or `agent.wait`, without its answer. `reason` is the reason in the
+/// answer, if any. Returns `None` if the response does not say that the run has ended.
+fn end(response: &Value, reason: Option<&str>) -> Option<RunOutcome> {
     let aborted = matches!(
         response["stopReason"].as_str(),
         Some("rpc" | "aborted" | "user" | "stop-command")
     );
     let timed_out = response["timeoutPhase"].is_string();
-    match response["status"].as_str()? {
-        "ok" => Some("completed"),
-        "error" | "timeout" if aborted && !timed_out => Some("canceled"),
-        "error" => Some("failed"),
+    let has_ended = response["endedAt"].is_number();
+    let failed = |text: &str| RunOutcome::failed(reason_of(response, reason).unwrap_or(text));
+    Some(match RunWord::read(&response["status"]) {
+        Some(RunWord::Done) => RunOutcome::new("completed"),
+        Some(RunWord::Failed | RunWord::TimedOut) if aborted && !timed_out => {
+            RunOutcome::canceled()
+        }
+        Some(RunWord::Canceled) if !timed_out => RunOutcome::canceled(),
+        Some(RunWord::Failed) => failed(FAILED_TEXT),
+        Some(RunWord::Canceled) => failed(TIMED_OUT_TEXT),
         // A timeout of `agent.wait` itself has no `endedAt` either.
-        "timeout" if timed_out || response["endedAt"].is_u64() => Some("failed"),
-        "timeout" if response["summary"] == "aborted" => Some("canceled"),
-        _ => None,
-    }
+        Some(RunWord::TimedOut) if timed_out || has_ended => failed(TIMED_OUT_TEXT),
+        Some(RunWord::TimedOut) if response["summary"] == "aborted" => RunOutcome::canceled(),
+        None if has_ended && response["status"].is_string() => unclear_end(response, reason),
+        _ => return None,
+    })
+}
+
+/// Returns the end of a run whose final response does not say how it ended. An unknown word never means success.
+fn unclear_end(response: &Value, reason: Option<&str>) -> RunOutcome {
+    let status = &response["status"];
+    let text = match (RunWord::read(status), status.as_str()) {
+        (None, None) if status.is_null() && response["result"].is_object() => {
+            return RunOutcome::new("completed");
+        }
+        (Some(RunWord::TimedOut), _) => {
+            let reason = reason_of(response, reason);
+            return RunOutcome::failed(reason.unwrap_or(TIMED_OUT_TEXT));
+        }
+        (_, Some(word)) => format!(
+            "the gateway reports the end of the run with the status `{}`, which is not one of an ended run",
+            excerpt(word)
+        ),
+        (_, None) => "the gateway reports the end of the run without a status".to_owned(),
+    };
+    RunOutcome::failed(reason.or(error_text(&response["error"])).unwrap_or(&text))
+}
+
+/// Returns why a run ended: `reason`, the error of the response, or its summary.
+fn reason_of<'a>(response: &'a Value, reason: Option<&'a str>) -> Option<&'a str> {
+    reason
+        .or_else(|| error_text(&response["error"]))
+        .or(response["summary"].as_str())
 }
 
 /// Returns the metadata of a run for results. No field contains a path of the gateway's machine.
@@ -315,9 +387,9 @@ pub(super) struct CachedRun {
     pub response: Option<Value>,
 }
 
-/// The cached runs by id.
+/// The cached runs by id. They outlive the connection that started them.
 #[derive(Debug)]
-pub(super) struct RunCache(LruCache<String, CachedRun>);
+pub(crate) struct RunCache(LruCache<String, CachedRun>);
 
 impl Default for RunCache {
     fn default() -> Self {

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use a2a::ShapeError;
-use base::json::JsonError;
-use collective::ErrorCode;
+use base::json::{self, JsonError};
+use collective::{ErrorCode, FRAME_LIMITS};
 use egress::{NetError, Sent};
 use peer::{Delivered, PeerError, PeerErrorKind, excerpt};
 
@@ -40,26 +40,53 @@ pub(super) enum Incoming<'a> {
 }
 
 /// Why the gateway refused a request.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RpcError {
-    /// The error code: `INVALID_REQUEST`, `UNAVAILABLE`, `FORBIDDEN` and others.
-    #[serde(default)]
-    pub code: String,
-    /// The reason, for people.
-    #[serde(default)]
-    pub message: String,
-    /// Details; `details.code` is more specific than `code`.
-    #[serde(default)]
-    pub details: Value,
+    /// The error code: `INVALID_REQUEST`, `UNAVAILABLE`, `FORBIDDEN` and others; empty if there is none.
+    code: String,
+    /// The reason, for people; empty if there is none.
+    message: String,
+    /// `details.code`, which is more specific than `code`; empty if there is none.
+    detail: String,
+    /// Whether the same request may succeed later, if the gateway says so.
+    retryable: Option<bool>,
 }
 
 impl RpcError {
+    /// Reads the error of a response. Reads each member by itself, so that an odd one does not hide the others.
+    fn read(error: Option<&RawValue>) -> Self {
+        let error: Value = match error.map(|error| json::from_str(error.get(), FRAME_LIMITS)) {
+            Some(Ok(error)) => error,
+            Some(Err(error)) => return Self::unreadable(error),
+            None => return Self::default(),
+        };
+        let details = &error["details"];
+        let code = |value: &Value| match value {
+            Value::String(code) => code.trim().to_ascii_uppercase(),
+            Value::Number(number) => number.to_string(),
+            _ => String::new(),
+        };
+        let message = match (error_text(&error), &error["message"]) {
+            (Some(text), _) => text.to_owned(),
+            (None, Value::Null | Value::String(_)) => String::new(),
+            (None, odd) => error_text(odd).map_or_else(|| odd.to_string(), str::to_owned),
+        };
+        Self {
+            code: code(&error["code"]),
+            message,
+            detail: code(&details["code"]),
+            retryable: error["retryable"]
+                .as_bool()
+                .or(details["retryable"].as_bool()),
+        }
+    }
+
     /// Returns the error of an answer that cannot be read.
     pub(super) fn unreadable(error: JsonError) -> Self {
         Self {
             code: UNREADABLE.to_owned(),
             message: format!("the gateway's answer cannot be read: {error}"),
-            details: Value::Null,
+            ..Self::default()
         }
     }
 
@@ -68,13 +95,34 @@ impl RpcError {
         self.code == UNREADABLE
     }
 
-    /// Returns `details.code`.
-    fn detail(&self) -> &str {
-        self.details
-            .get("code")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+    /// Returns the reason on one line. It is never empty.
+    pub(super) fn text(&self) -> String {
+        match (&*excerpt(&self.message), &*self.code) {
+            ("", "") => "no reason given".to_owned(),
+            ("", code) => format!("no reason given, code {}", excerpt(code)),
+            (message, _) => message.to_owned(),
+        }
     }
+
+    /// Returns whether the same request may succeed later: as the gateway says, otherwise by the code.
+    pub(super) fn is_retryable(&self) -> bool {
+        self.retryable
+            .unwrap_or_else(|| self.code == "UNAVAILABLE" || self.limits_rate())
+    }
+
+    /// Returns whether the gateway limits the rate of requests or of attempts to authenticate.
+    fn limits_rate(&self) -> bool {
+        [&self.code, &self.detail]
+            .iter()
+            .any(|code| code.contains("RATE_LIMIT"))
+    }
+}
+
+/// Returns the text of an error: the text itself, or that of its member `message` or `error`.
+pub(super) fn error_text(error: &Value) -> Option<&str> {
+    let places = [error, &error["message"], &error["error"]];
+    let mut texts = places.into_iter().filter_map(Value::as_str);
+    texts.find(|text| !text.trim().is_empty())
 }
 
 #[derive(Deserialize)]
@@ -100,9 +148,8 @@ pub(super) fn read(text: &str) -> Option<Incoming<'_>> {
             id: outline.id?,
             answer: match (outline.ok, outline.payload, outline.error) {
                 (Some(true), payload, _) => Ok(payload.unwrap_or(RawValue::NULL)),
-                (_, _, error) => Err(error
-                    .and_then(|error| serde_json::from_str(error.get()).ok())
-                    .unwrap_or_default()),
+                // Some gateways describe the failure in the payload.
+                (_, payload, error) => Err(RpcError::read(error.or(payload))),
             },
         },
         Some("event") => Incoming::Event {
@@ -143,7 +190,11 @@ pub(super) fn connect_error(rpc_error: &RpcError, sent_token: bool) -> PeerError
     // Without a token, the gateway requests a device identity instead.
     let requires_device =
         |detail: &str| detail.contains("PAIRING") || detail.starts_with("DEVICE_");
-    let (code, what) = match (rpc_error.detail(), rpc_error.code.as_str()) {
+    let (code, what) = match (rpc_error.detail.as_str(), rpc_error.code.as_str()) {
+        _ if rpc_error.limits_rate() => (
+            ErrorCode::AgentBusy,
+            "the gateway limits how often a client may connect; try again later",
+        ),
         (detail, _)
             if matches!(
                 detail,
@@ -167,7 +218,7 @@ pub(super) fn connect_error(rpc_error: &RpcError, sent_token: bool) -> PeerError
             ErrorCode::ProtocolError,
             "the gateway does not speak protocol 4; use OpenClaw 2026.9",
         ),
-        (_, "UNAVAILABLE") => (
+        _ if rpc_error.is_retryable() => (
             ErrorCode::AgentBusy,
             "the gateway is starting or overloaded; try again",
         ),
@@ -178,7 +229,7 @@ pub(super) fn connect_error(rpc_error: &RpcError, sent_token: bool) -> PeerError
     };
     PeerError::new(
         PeerErrorKind::Gateway(code),
-        format!("{what} (the gateway says: {})", excerpt(message)),
+        format!("{what} (the gateway says: {})", rpc_error.text()),
     )
     .undelivered()
 }
@@ -188,7 +239,7 @@ fn request_error(rpc_error: &RpcError, method: &str, agent: &str) -> PeerError {
     let RpcError { code, message, .. } = rpc_error;
     if rpc_error.is_unreadable() {
         let kind = PeerErrorKind::Gateway(ErrorCode::ProtocolError);
-        let mut error = PeerError::new(kind, format!("`{method}`: {}", excerpt(message)));
+        let mut error = PeerError::new(kind, format!("`{method}`: {}", rpc_error.text()));
         error.delivered = Delivered::Unknown;
         return error;
     }
@@ -196,8 +247,8 @@ fn request_error(rpc_error: &RpcError, method: &str, agent: &str) -> PeerError {
         (_, text) if text.contains("unknown agent id") => ErrorCode::AgentNotFound,
         (_, text) if text.contains("Attachment") => ErrorCode::InvalidContent,
         ("FORBIDDEN", _) => ErrorCode::PermissionDenied,
-        ("UNAVAILABLE", _) => ErrorCode::AgentBusy,
         ("INVALID_REQUEST", text) if text.contains("unauthorized") => ErrorCode::PermissionDenied,
+        _ if rpc_error.is_retryable() => ErrorCode::AgentBusy,
         ("INVALID_REQUEST", _) => ErrorCode::InvalidContent,
         _ => ErrorCode::AgentError,
     };
@@ -205,11 +256,15 @@ fn request_error(rpc_error: &RpcError, method: &str, agent: &str) -> PeerError {
         ErrorCode::AgentNotFound => format!("the gateway has no agent `{agent}`"),
         _ => format!(
             "the gateway refused `{method}` for the agent `{agent}`: {}",
-            excerpt(message)
+            rpc_error.text()
         ),
     };
     let mut error = PeerError::new(PeerErrorKind::Gateway(kind), message);
-    error.delivered = Delivered::Yes;
+    // A gateway does not start the run that it refuses. An error that is no refusal may come from the run.
+    error.delivered = match kind {
+        ErrorCode::AgentError if code != "UNAVAILABLE" => Delivered::Unknown,
+        _ => Delivered::No,
+    };
     error
 }
 
@@ -238,25 +293,6 @@ pub(super) fn invalid_shape(what: ShapeError) -> PeerError {
     )
 }
 
-/// Explains a close code.
-pub(super) fn closed(code: Option<u16>, reason: &str) -> String {
-    let suffix = if reason.is_empty() {
-        String::new()
-    } else {
-        format!(" (`{}`)", excerpt(reason))
-    };
-    match code {
-        Some(1000) => format!("the gateway closed the connection{suffix}"),
-        Some(1001 | 1012) => format!("the gateway shut down or restarts{suffix}"),
-        Some(1002) => format!("the gateway does not speak protocol 4{suffix}"),
-        Some(1008) => format!("the gateway does not allow the connection{suffix}"),
-        Some(1009) => format!("a message was too large for the gateway{suffix}"),
-        Some(1013) => format!("the gateway is overloaded{suffix}"),
-        Some(code) => format!("the gateway closed the connection with code {code}{suffix}"),
-        None => format!("the gateway closed the connection without a code{suffix}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
@@ -270,7 +306,7 @@ mod tests {
         };
         let rpc_error = answer.unwrap_err();
         assert_eq!(
-            (&*id, &*rpc_error.code, rpc_error.detail()),
+            (&*id, &*rpc_error.code, &*rpc_error.detail),
             ("1", "INVALID_REQUEST", "AUTH_TOKEN_MISMATCH")
         );
     }
@@ -310,15 +346,148 @@ mod tests {
 
 #[cfg(test)]
 mod errors_tests {
-    use serde_json::json;
-
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    /// Reads the error of a refused request.
+    fn refused(error: &Value) -> RpcError {
+        let frame = json!({"type": "res", "id": "1", "ok": false, "error": error}).to_string();
+        match read(&frame) {
+            Some(Incoming::Response { answer, .. }) => answer.unwrap_err(),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn odd_member_of_an_error_does_not_hide_the_others() {
+        for (error, text, code, detail) in [
+            (json!("boom"), "boom", "", ""),
+            (json!(null), "no reason given", "", ""),
+            (json!({}), "no reason given", "", ""),
+            (json!(["boom"]), "no reason given", "", ""),
+            (json!({"code": 500, "message": "boom"}), "boom", "500", ""),
+            (json!({"code": 500}), "no reason given, code 500", "500", ""),
+            (
+                json!({"code": "unavailable", "message": " "}),
+                "no reason given, code UNAVAILABLE",
+                "UNAVAILABLE",
+                "",
+            ),
+            (
+                json!({"code": "X", "message": {"t": "boom"}}),
+                r#"{"t":"boom"}"#,
+                "X",
+                "",
+            ),
+            (
+                json!({"code": "X", "message": {"message": "boom"}}),
+                "boom",
+                "X",
+                "",
+            ),
+            (json!({"message": "boom", "details": "d"}), "boom", "", ""),
+            (
+                json!({"code": "INVALID_REQUEST", "message": null, "details": {"code": "AUTH_TOKEN_MISMATCH"}}),
+                "no reason given, code INVALID_REQUEST",
+                "INVALID_REQUEST",
+                "AUTH_TOKEN_MISMATCH",
+            ),
+        ] {
+            let read = refused(&error);
+            assert_eq!(
+                (&*read.text(), &*read.code, &*read.detail),
+                (text, code, detail),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn refused_request_is_not_delivered_and_retryable_as_the_gateway_says() {
+        for (error, number, delivered) in [
+            (
+                json!({"code": "UNAVAILABLE", "message": "overloaded", "retryable": true}),
+                3003,
+                Delivered::No,
+            ),
+            (
+                json!({"code": "unavailable", "message": "overloaded"}),
+                3003,
+                Delivered::No,
+            ),
+            (
+                json!({"code": "UNAVAILABLE", "message": "over", "retryable": false}),
+                3004,
+                Delivered::No,
+            ),
+            (
+                json!({"code": "RATE_LIMITED", "message": "slow down"}),
+                3003,
+                Delivered::No,
+            ),
+            (
+                json!({"code": "INTERNAL", "details": {"retryable": true}}),
+                3003,
+                Delivered::No,
+            ),
+            (
+                json!({"code": "INVALID_REQUEST", "message": "no"}),
+                2005,
+                Delivered::No,
+            ),
+            (
+                json!({"code": "FORBIDDEN", "message": "no"}),
+                5004,
+                Delivered::No,
+            ),
+            (
+                json!({"code": "INVALID_REQUEST", "message": "unknown agent id \"x\""}),
+                3001,
+                Delivered::No,
+            ),
+            (
+                json!({"code": "INTERNAL", "message": "exploded"}),
+                3004,
+                Delivered::Unknown,
+            ),
+            (json!("boom"), 3004, Delivered::Unknown),
+        ] {
+            let refusal = request_error(&refused(&error), "agent", "main");
+            assert_eq!(
+                (refusal.kind, refusal.delivered),
+                (
+                    PeerErrorKind::Gateway(ErrorCode::from_number(number).unwrap()),
+                    delivered
+                ),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn limited_attempts_to_connect_do_not_blame_the_token() {
+        let limited = rpc_error(
+            "INVALID_REQUEST",
+            "too many failed attempts",
+            "AUTH_RATE_LIMITED",
+        );
+        for sent_token in [true, false] {
+            let error = connect_error(&limited, sent_token);
+            assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AgentBusy));
+            assert!(
+                error.message.contains("try again later")
+                    && !error.message.contains("gateway.token"),
+                "{error}"
+            );
+        }
+    }
 
     fn rpc_error(code: &str, message: &str, detail: &str) -> RpcError {
         RpcError {
             code: code.into(),
             message: message.into(),
-            details: json!({ "code": detail }),
+            detail: detail.into(),
+            retryable: None,
         }
     }
 

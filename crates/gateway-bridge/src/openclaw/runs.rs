@@ -240,8 +240,9 @@ pub(super) async fn status(
     Ok(RunStatus { outcome, context })
 }
 
-/// Returns the outcome of `run` if it ends within `timeout`.
-pub(super) async fn wait(
+/// Returns the outcome of `run` if it ends within `timeout`. The answer comes from the history of the session if the gateway
+/// does not repeat it: the events of an earlier connection may have brought only a part of it.
+async fn wait(
     connection: &OpenClawConnection,
     call: &CallContext,
     run: &str,
@@ -252,7 +253,24 @@ pub(super) async fn wait(
     let response = connection.request("agent.wait", &params, timeout).await;
     let response =
         response.map_err(|failure| failure.into_peer_error("agent.wait", &call.agent))?;
-    Ok(outcome::from_wait(&response))
+    let Some(outcome) = outcome::from_wait(&response) else {
+        return Ok(None);
+    };
+    if !outcome::lacks_answer(&outcome, &response) {
+        return Ok(Some(outcome));
+    }
+    let key = match run_session_key(connection, call, run) {
+        Some(key) => Some(key),
+        None => {
+            let entry = find_record(connection, call, run).await?;
+            entry.and_then(|entry| entry.session_key().map(str::to_owned))
+        }
+    };
+    let answer = match key {
+        Some(key) => answer_from_history(connection, call, &key, run).await?,
+        None => None,
+    };
+    Ok(Some(outcome.with_answer(answer.as_deref())))
 }
 
 /// Waits for the outcome of `run` without a timeout.
@@ -279,8 +297,7 @@ async fn find_record(
     run: &str,
 ) -> Result<Option<TaskRecord>, PeerError> {
     let mut params = json!({ "limit": TASK_PAGE_LEN, "agentId": call.agent });
-    let key = connection.with_runs(|runs| runs.get(run).map(|run| run.session_key.clone()));
-    if let Some(key) = key.or_else(|| call_session_key(call)) {
+    if let Some(key) = run_session_key(connection, call, run) {
         params["sessionKey"] = key.into();
     }
     loop {
@@ -305,6 +322,16 @@ async fn find_record(
             return Ok(None);
         }
     }
+}
+
+/// Returns the session of a run, as far as this connection or the call knows it.
+fn run_session_key(
+    connection: &OpenClawConnection,
+    call: &CallContext,
+    run: &str,
+) -> Option<String> {
+    let key = connection.with_runs(|runs| runs.get(run).map(|run| run.session_key.clone()));
+    key.or_else(|| call_session_key(call))
 }
 
 /// Returns the session of a call.
@@ -354,7 +381,7 @@ async fn answer_from_history(
     {
         Ok(history) => Ok(outcome::find_answer(&history, run)),
         // A deleted session has no text, but the run's outcome is still known.
-        Err(RequestError::Refused(rpc_error)) if rpc_error.code == "INVALID_REQUEST" => Ok(None),
+        Err(RequestError::Refused(rpc_error)) if !rpc_error.is_retryable() => Ok(None),
         Err(failure) => Err(failure.into_peer_error("chat.history", &call.agent)),
     }
 }
@@ -379,11 +406,7 @@ impl OpenClaw {
         call: &CallContext,
         run: &str,
     ) -> Result<RunStatus, PeerError> {
-        let remembered = self.connection.with_runs(|runs| runs.get(run).cloned());
-        let key = remembered
-            .map(|run| run.session_key)
-            .or_else(|| call_session_key(call));
-        if let Some(key) = key
+        if let Some(key) = run_session_key(&self.connection, call, run)
             && self.send_abort(call, &key, run).await?
         {
             return self.wait_for_cancel(call, run).await;

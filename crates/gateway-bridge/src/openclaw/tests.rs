@@ -8,6 +8,7 @@ mod tasks;
 
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use url::Url;
 
@@ -88,6 +89,14 @@ fn hello() -> Value {
 async fn connect_with(
     answer: impl AsyncFnOnce(&mut Gateway, &str, Value),
 ) -> (Result<Arc<dyn GatewayLink>, PeerError>, Gateway) {
+    reconnect_with(Arc::default(), answer).await
+}
+
+/// Returns such a connection, which knows the runs of earlier ones.
+async fn reconnect_with(
+    runs: Arc<Mutex<RunCache>>,
+    answer: impl AsyncFnOnce(&mut Gateway, &str, Value),
+) -> (Result<Arc<dyn GatewayLink>, PeerError>, Gateway) {
     let (net, mut arrivals) = network();
     let settings = Arc::new(settings());
     let calls = async {
@@ -97,6 +106,7 @@ async fn connect_with(
             Arc::clone(&settings),
             Arc::new(SystemEnvironment),
             Arc::new(Silent),
+            runs,
         )
         .await
     };
@@ -111,8 +121,12 @@ async fn connect_with(
 }
 
 async fn connected() -> (Arc<dyn GatewayLink>, Gateway) {
-    let (link, gateway) =
-        connect_with(async |gateway, id, _| gateway.answer(id, hello()).await).await;
+    reconnected(Arc::default()).await
+}
+
+async fn reconnected(runs: Arc<Mutex<RunCache>>) -> (Arc<dyn GatewayLink>, Gateway) {
+    let hello = async |gateway: &mut Gateway, id: &str, _| gateway.answer(id, hello()).await;
+    let (link, gateway) = reconnect_with(runs, hello).await;
     (link.unwrap(), gateway)
 }
 

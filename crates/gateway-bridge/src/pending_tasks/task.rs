@@ -490,9 +490,13 @@ fn final_status(ids: TaskIds<'_>, number: usize, outcome: &TaskOutcome) -> (Valu
     }
 }
 
+/// Returns the text of a failed task. It begins with the error of the gateway, which it names once.
 fn failure(error: &PeerError) -> String {
     match error.kind {
-        peer::PeerErrorKind::Gateway(code) => format!("{code}: {error}"),
+        PeerErrorKind::Gateway(code) => {
+            let text = error.message.replacen(&format!(" {code}:"), ":", 1);
+            format!("{code}: {text}")
+        }
         _ => error.to_string(),
     }
 }

@@ -133,6 +133,63 @@ async fn h_25_errors_are_read_by_name_and_by_number() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn h_25_error_is_shown_as_the_gateway_states_it() {
+    for (content, code, shown) in [
+        (
+            json!({"error": "QUOTA", "message": "too much", "code": 7001}),
+            ErrorCode::ProtocolError,
+            "the gateway answers 7001 QUOTA: too much",
+        ),
+        (
+            json!({"code": "7001"}),
+            ErrorCode::ProtocolError,
+            "the gateway answers 7001",
+        ),
+        (
+            json!({"error": "QUOTA"}),
+            ErrorCode::ProtocolError,
+            "the gateway answers QUOTA",
+        ),
+        (
+            json!("it broke"),
+            ErrorCode::ProtocolError,
+            "the gateway answers with an error: it broke",
+        ),
+        (
+            json!(null),
+            ErrorCode::ProtocolError,
+            "the gateway answers with an error without a text",
+        ),
+        (
+            json!({"error": {"code": 3002, "message": "off"}}),
+            ErrorCode::AgentOffline,
+            "the gateway answers 3002 AGENT_OFFLINE: off",
+        ),
+        (
+            json!({"code": "3002", "message": "off"}),
+            ErrorCode::AgentOffline,
+            "the gateway answers 3002 AGENT_OFFLINE: off",
+        ),
+        (
+            json!({"code": 3002}),
+            ErrorCode::AgentOffline,
+            "the gateway answers 3002 AGENT_OFFLINE: The agent is not connected",
+        ),
+    ] {
+        let error = send_and_answer(|request| {
+            json!({"type": "error", "from": "gateway", "content": content,
+                "metadata": {"correlationId": request["metadata"]["correlationId"]}})
+        });
+        let error = error.await.unwrap_err();
+        assert_eq!(
+            (error.kind, &*error.message),
+            (fault(code), shown),
+            "{content}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn h_25_error_text_is_one_short_line() {
     let long = format!("first\nsecond\u{1b}[31m{}", "x".repeat(2000));
     let error = send_and_answer(|request| error(request, ErrorCode::PermissionDenied, &long))

@@ -154,6 +154,41 @@ async fn h_48_message_cut_in_flight_fails_and_is_not_resent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn close_of_the_gateway_is_explained_with_its_reason() {
+    for (code, shown) in [
+        (1000, "the gateway closed the connection (`why`)"),
+        (1009, "a message was too large for the gateway (`why`)"),
+        (1012, "the gateway shut down or restarts (`why`)"),
+        (1013, "the gateway is overloaded (`why`)"),
+        (
+            4000,
+            "the gateway closed the connection with code 4000 (`why`)",
+        ),
+    ] {
+        let (_harness, mut connection, _, sending) = sent(text_message("hello")).await;
+        connection.close(code, "why").await;
+        let error = sending.await.unwrap().unwrap_err();
+        assert_fault(&error, ErrorCode::ConnectionReset, Delivered::Unknown);
+        assert!(error.message.ends_with(shown), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_task_names_the_error_of_the_gateway_once() {
+    let (harness, mut connection) = listed().await;
+    let (request, working) = harness.start_task(&mut connection).await;
+    connection
+        .send(error(&request, ErrorCode::AgentOffline, "off"))
+        .await;
+    wait_until_idle().await;
+    let failed = harness.stored("alpha", &working).await;
+    assert_eq!(
+        failed.status_text().as_deref(),
+        Some("3002 AGENT_OFFLINE: the gateway answers: off")
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn h_48_cut_task_fails_until_its_late_answer() {
     let (mut harness, mut connection) = listed().await;
     let (request, working) = harness.start_task(&mut connection).await;

@@ -79,36 +79,42 @@ async fn h_08_missing_acknowledgement_times_out() {
 
 #[tokio::test(start_paused = true)]
 async fn h_09_other_major_version_is_refused() {
-    for version in [
-        json!("2.0.0"),
-        json!("0.9"),
-        json!("10.0"),
-        json!(1),
-        json!(null),
+    for (version, shown) in [
+        (json!("2.0.0"), "speaks version 2.0.0 of"),
+        (json!("0.9"), "speaks version 0.9 of"),
+        (json!("10.0"), "speaks version 10.0 of"),
+        (json!(2), "speaks version 2 of"),
+        (json!(10.0), "speaks version 10.0 of"),
+        (json!(true), "speaks version true of"),
+        (json!(" "), "without its version (`protocolVersion`)"),
+        (json!(null), "without its version (`protocolVersion`)"),
     ] {
         let mut other = acknowledge();
         other["content"]["protocolVersion"] = version.clone();
         let error = handshake_error(settings(), vec![other]).await;
         assert_eq!(error.kind, fault(ErrorCode::ProtocolError), "{version}");
+        assert!(error.message.contains(shown), "{error}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_09_newer_minor_version_is_accepted() {
-    let mut harness = harness(settings());
-    let server = async {
-        let mut connection = harness.arrivals.next().await;
-        let advertised = connection.recv().await;
-        let mut newer = acknowledge();
-        newer["content"]["protocolVersion"] = json!("1.7");
-        connection.send(newer).await;
-        connection.recv().await;
-        answer_list(&mut connection, json!([])).await;
-        advertised
-    };
-    let (members, advertised) = tokio::join!(harness.gateway.members(), server);
-    members.unwrap();
-    assert_eq!(advertised["content"]["capabilities"]["version"], "1.0.0");
+async fn h_09_first_major_version_is_accepted_in_every_form() {
+    for version in [json!("1.7"), json!("v1.0"), json!(1), json!(1.0)] {
+        let mut harness = harness(settings());
+        let server = async {
+            let mut connection = harness.arrivals.next().await;
+            let advertised = connection.recv().await;
+            let mut newer = acknowledge();
+            newer["content"]["protocolVersion"] = version;
+            connection.send(newer).await;
+            connection.recv().await;
+            answer_list(&mut connection, json!([])).await;
+            advertised
+        };
+        let (members, advertised) = tokio::join!(harness.gateway.members(), server);
+        members.unwrap();
+        assert_eq!(advertised["content"]["capabilities"]["version"], "1.0.0");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,20 +221,48 @@ async fn h_13_handshake_advertises_no_agents() {
 
 #[tokio::test(start_paused = true)]
 async fn close_in_handshake_is_reported_by_its_code() {
-    for (settings, code, expected) in [
-        (with_token(), 1008, ErrorCode::AuthFailed),
-        (super::settings(), 1008, ErrorCode::AuthRequired),
-        (super::settings(), 1011, ErrorCode::ConnectionRefused),
+    for (settings, code, expected, shown) in [
+        (
+            with_token(),
+            1008,
+            ErrorCode::AuthFailed,
+            "(`why`); check `gateway.token`",
+        ),
+        (
+            super::settings(),
+            1008,
+            ErrorCode::AuthRequired,
+            "set `gateway.token`",
+        ),
+        (
+            super::settings(),
+            1011,
+            ErrorCode::ConnectionRefused,
+            "code 1011 (`why`)",
+        ),
+        (
+            super::settings(),
+            1012,
+            ErrorCode::ConnectionRefused,
+            "(`why`); try again later",
+        ),
+        (
+            super::settings(),
+            1013,
+            ErrorCode::ConnectionRefused,
+            "(`why`); try again later",
+        ),
     ] {
         let mut harness = harness(settings);
         let mut arrivals = harness.arrivals();
         let (error, _connection) = tokio::join!(connect_error(&harness), async {
             let mut connection = arrivals.next().await;
             connection.recv().await;
-            connection.close(code, "").await;
+            connection.close(code, "why").await;
             connection
         });
         assert_eq!(error.kind, fault(expected), "{error}");
+        assert!(error.message.contains(shown), "{error}");
     }
 }
 

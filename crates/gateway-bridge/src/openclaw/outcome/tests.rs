@@ -57,6 +57,72 @@ fn wait_distinguishes_end_from_timeout() {
 }
 
 #[test]
+fn both_responses_read_the_state_by_value() {
+    for (status, state) in [
+        ("ok", "completed"),
+        ("OK", "completed"),
+        ("completed", "completed"),
+        ("Done", "completed"),
+        ("success", "completed"),
+        ("failed", "failed"),
+        ("ERROR", "failed"),
+        ("failure", "failed"),
+        ("aborted", "canceled"),
+        ("cancelled", "canceled"),
+        ("Canceled", "canceled"),
+    ] {
+        let response = json!({"runId": "r", "status": status, "error": "boom"});
+        let last = from_response(&response);
+        let waited = from_wait(&response).unwrap();
+        assert_eq!((last.state, waited.state), (state, state), "{status}");
+        if state == "failed" {
+            let boom = Some("boom");
+            assert_eq!((last.text.as_deref(), waited.text.as_deref()), (boom, boom));
+        }
+    }
+}
+
+#[test]
+fn run_without_a_clear_end_is_not_completed() {
+    for (response, text) in [
+        (json!({"status": "timeout"}), "the agent's run timed out"),
+        (json!({"status": "timed_out"}), "the agent's run timed out"),
+        (json!({"status": "paused"}), "the status `paused`"),
+        (json!({"status": "running"}), "the status `running`"),
+        (json!({"status": true}), "without a status"),
+        (
+            json!({"status": "paused", "error": {"message": "boom"}}),
+            "boom",
+        ),
+        (json!({"runId": "r"}), "without a status"),
+        (json!(null), "without a status"),
+    ] {
+        let outcome = from_response(&response);
+        assert_eq!(outcome.state, "failed", "{response}");
+        assert!(outcome.text.unwrap().contains(text), "{response}");
+    }
+    assert_eq!(from_wait(&json!({"status": "paused"})), None);
+    let ended = from_wait(&json!({"status": "paused", "endedAt": 7}));
+    assert_eq!(ended.unwrap().state, "failed");
+}
+
+#[test]
+fn result_without_a_status_is_the_answer() {
+    let outcome = from_response(&json!({"result": {"payloads": [{"text": "Done."}]}}));
+    assert_eq!((outcome.state, outcome.parts.len()), ("completed", 1));
+}
+
+#[test]
+fn run_goes_on_after_a_response_that_says_so() {
+    for status in ["accepted", "Accepted", "queued", "in_flight", "running"] {
+        assert!(goes_on(&json!({"status": status})), "{status}");
+    }
+    for response in [json!({"status": "ok"}), json!({"status": "odd"}), json!({})] {
+        assert!(!goes_on(&response), "{response}");
+    }
+}
+
+#[test]
 fn ledger_distinguishes_abort_from_restart() {
     let state = |entry: Value| from_record(&entry).state;
     assert_eq!(
@@ -70,6 +136,8 @@ fn ledger_distinguishes_abort_from_restart() {
         "failed"
     );
     assert_eq!(state(json!({"status": "timed_out"})), "failed");
+    assert_eq!(state(json!({"status": "Succeeded"})), "completed");
+    assert_eq!(state(json!({"status": "lost"})), "failed");
     assert_eq!(state(json!({"status": "queued"})), "submitted");
     assert_eq!(state(json!({"status": "running"})), "working");
 }

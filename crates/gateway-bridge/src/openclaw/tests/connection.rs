@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// Returns the response to `agent.wait` about a run that has ended without an answer.
+fn ended() -> Value {
+    json!({"status": "ok", "endedAt": 7, "terminalReply": {"disposition": "empty"}})
+}
+
 #[tokio::test(start_paused = true)]
 async fn ticks_keep_the_connection_and_two_missed_end_it() {
     let (link, mut gateway) = connected().await;
@@ -35,9 +40,7 @@ async fn fifth_invalid_frame_closes_the_connection() {
     }
     let call = call_context();
     let answers = async {
-        gateway
-            .respond("agent.wait", json!({"status": "ok", "endedAt": 7}))
-            .await;
+        gateway.respond("agent.wait", ended()).await;
     };
     let (task, ()) = tokio::join!(link.get_task(&call, "run-9"), answers);
     task.unwrap();
@@ -53,9 +56,7 @@ async fn fifth_invalid_frame_closes_the_connection() {
         for sign in ["", "ping", "{}"] {
             gateway.0.send_text(sign).await;
         }
-        gateway
-            .answer(&id, json!({"status": "ok", "endedAt": 7}))
-            .await;
+        gateway.answer(&id, ended()).await;
     };
     let (task, ()) = tokio::join!(link.get_task(&call, "run-9"), answers);
     task.unwrap();

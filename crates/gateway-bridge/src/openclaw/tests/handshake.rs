@@ -44,6 +44,9 @@ async fn close_before_greeting_is_reported_with_its_code() {
         (1008, "does not allow"),
         (1000, "closed the connection"),
         (1002, "protocol 4"),
+        (1008, "check `gateway.url` and `gateway.token`"),
+        (1012, "restarts (`why`); try again later"),
+        (1013, "overloaded (`why`); try again later"),
     ] {
         let (link, _gateway) =
             connect_with(async |gateway, _, _| gateway.0.close(code, "why").await).await;

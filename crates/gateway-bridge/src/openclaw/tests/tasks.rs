@@ -39,6 +39,118 @@ async fn ended_run_is_reported_without_wait() {
 }
 
 #[tokio::test]
+async fn answer_that_the_wait_does_not_repeat_comes_from_the_history() {
+    let whole = json!({"messages": [{"role": "assistant", "content": "hello", "__openclaw": {"runId": "run-9"}}]});
+    for (context, session, history, text) in [
+        (
+            Some("ctx"),
+            "agent:alpha:a2a-ctx",
+            whole.clone(),
+            Some("hello"),
+        ),
+        (None, "agent:alpha:main", whole, Some("hello")),
+        (
+            Some("ctx"),
+            "agent:alpha:a2a-ctx",
+            json!({"messages": []}),
+            None,
+        ),
+    ] {
+        let (link, mut gateway) = connected().await;
+        let call = CallContext {
+            context_id: context.map(str::to_owned),
+            ..call_context()
+        };
+        let answers = async {
+            gateway
+                .respond("agent.wait", json!({"status": "ok", "endedAt": 5}))
+                .await;
+            let entry =
+                json!({"id": "t", "runId": "run-9", "status": "completed", "sessionKey": session});
+            if context.is_none() {
+                gateway
+                    .respond("tasks.list", json!({"tasks": [entry]}))
+                    .await;
+            }
+            let params = gateway.respond("chat.history", history).await;
+            assert_eq!(params["sessionKey"], session);
+            if context.is_none() {
+                gateway
+                    .respond("tasks.list", json!({"tasks": [entry]}))
+                    .await;
+            }
+        };
+        let (task, ()) = tokio::join!(link.get_task(&call, "run-9"), answers);
+        let task = task.unwrap();
+        assert_eq!(task.state(), TaskState::Completed);
+        let answer = &task.json()["artifacts"][0]["parts"][0]["text"];
+        assert_eq!(answer.as_str(), text, "{context:?}");
+    }
+}
+
+#[tokio::test]
+async fn next_connection_knows_the_session_of_a_run() {
+    let runs = Arc::default();
+    let (link, mut gateway) = reconnected(Arc::clone(&runs)).await;
+    let call = CallContext {
+        context_id: None,
+        ..call_context()
+    };
+    let outgoing = SendRequest {
+        blocking: false,
+        ..text_message("hello")
+    };
+    let (reply, (_, params)) = tokio::join!(link.send(&call, &outgoing), gateway.accept());
+    let started = task(reply);
+    drop((link, gateway));
+    let (link, mut gateway) = reconnected(runs).await;
+    let answers = async {
+        gateway
+            .respond("agent.wait", json!({"status": "ok", "endedAt": 5}))
+            .await;
+        let history = json!({"messages": [{"role": "assistant", "content": "hello", "__openclaw": {"runId": "run-1"}}]});
+        let asked = gateway.respond("chat.history", history).await;
+        assert_eq!(asked["sessionKey"], params["sessionKey"]);
+    };
+    let (task, ()) = tokio::join!(link.get_task(&call, "run-1"), answers);
+    let task = task.unwrap();
+    assert_eq!(task.context_id(), started.context_id());
+    assert_eq!(task.json()["artifacts"][0]["parts"][0]["text"], "hello");
+}
+
+#[tokio::test]
+async fn watcher_gets_the_answer_that_the_wait_does_not_repeat() {
+    let (link, mut gateway) = connected().await;
+    let call = call_context();
+    let known = async {
+        gateway
+            .respond("agent.wait", json!({"status": "timeout"}))
+            .await;
+        gateway
+            .respond(
+                "tasks.list",
+                json!({"tasks": [{"id": "t", "runId": "run-9", "status": "running"}]}),
+            )
+            .await;
+    };
+    let (stream, ()) = tokio::join!(link.resubscribe(&call, "run-9"), known);
+    let mut stream = stream.unwrap();
+    let ends = async {
+        gateway
+            .respond("agent.wait", json!({"status": "ok", "endedAt": 7}))
+            .await;
+        gateway.respond("chat.history", json!({"messages": [{"role": "assistant", "content": "hello", "__openclaw": {"runId": "run-9"}}]})).await;
+    };
+    let ((reported, end), ()) = tokio::join!(collect_events(&mut *stream), ends);
+    assert!(end.is_ok());
+    let texts: Vec<_> = reported
+        .iter()
+        .filter_map(|event| event.pointer("/artifact/parts/0/text"))
+        .collect();
+    assert_eq!(texts, ["hello"]);
+}
+
+#[tokio::test]
 async fn run_is_found_in_ledger_after_gateway_restart() {
     let (link, mut gateway) = connected().await;
     let call = CallContext {
