@@ -114,7 +114,7 @@ impl ToolError {
         });
         // The hint of a person's answer that the agent did not take is about the answer.
         let is_answer = task.is_some_and(|summary| summary["person"]["outcome"] == "unsent");
-        // A message that was refused for a quota is for later, whoever refused it.
+        // A message refused for a quota is for later, also one that a server before the agent refused.
         let is_quota = self.details.get("hint").is_some_and(|hint| hint == QUOTA) && !has_task;
         if let Some(hint) = self.reason.hint_after_delivery(self.delivered, has_task)
             && !is_answer

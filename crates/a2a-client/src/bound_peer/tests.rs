@@ -171,7 +171,7 @@ impl HttpClient for NoHost {
 }
 
 #[tokio::test]
-async fn host_of_the_card_that_cannot_be_reached_is_told_from_that_of_the_operator() {
+async fn unreachable_host_of_the_card_names_the_setting_that_replaces_it() {
     use egress::NetFault::{Dns, Tls, Unreachable};
 
     let [base, elsewhere] = ["https://a.example/", "https://my-agent:8000/a?key=s3cret"]
