@@ -298,7 +298,7 @@ fn handle_decision(connection: &A2aV1Connection, entry: &PendingTask, envelope: 
         Err(reason) => return fail_malformed(connection, entry, reason),
     };
     let members = &connection.settings.triad.members;
-    let known = KnownVotes::of(decision, entry);
+    let known = KnownVotes::of(decision, entry, members);
     let missing = known.missing(decision, members, result);
     let counted = count_votes(members, &known.votes);
     let consensus = decision.get("consensus").and_then(Value::as_bool);
@@ -419,7 +419,7 @@ struct KnownVotes {
 
 impl KnownVotes {
     /// Returns the votes that the decision lists, or those that the gateway sent before if it lists none.
-    fn of(decision: &Value, entry: &PendingTask) -> Self {
+    fn of(decision: &Value, entry: &PendingTask, members: &[String]) -> Self {
         let list = decision.get("votes").and_then(Value::as_object);
         let mut known = Self {
             votes: Map::new(),
@@ -434,12 +434,18 @@ impl KnownVotes {
                 None => known.unknown.push((name, quoted(word))),
             }
         }
-        if known.votes.is_empty() && known.unknown.is_empty() {
-            let sent = entry.votes().into_iter();
+        let sent = entry.votes();
+        // Some gateways list the number of votes for each word.
+        if !sent.is_empty() && !members.iter().any(|member| known.has(member)) {
+            let sent = sent.into_iter();
             known.votes = sent.map(|(member, vote)| (member, vote.into())).collect();
-            known.are_listed &= known.votes.is_empty();
+            known.are_listed = false;
         }
         known
+    }
+
+    fn has(&self, member: &str) -> bool {
+        self.votes.contains_key(member) || self.unknown_of(member).is_some()
     }
 
     fn unknown_of(&self, member: &str) -> Option<&str> {
@@ -461,10 +467,7 @@ impl KnownVotes {
         {
             return Vec::new();
         }
-        let has_vote = |member: &&String| {
-            self.votes.contains_key(*member) || self.unknown_of(member).is_some()
-        };
-        members.iter().filter(|member| !has_vote(member)).collect()
+        members.iter().filter(|member| !self.has(member)).collect()
     }
 }
 
