@@ -11,6 +11,7 @@ pub(crate) use crate::support::tool_fixture;
 mod concurrency_limits;
 mod concurrent_calls;
 mod dialect;
+mod event_kinds;
 mod extensions;
 mod groups;
 mod memory;
