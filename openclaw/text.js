@@ -1,11 +1,13 @@
 // Text for terminals: text of agents must not move the cursor, change colors or hide other text.
 import process from "node:process";
 
+// The ends of lines that are no line feeds. The library takes them for line ends, so that its redaction finds no secret across them.
+const LINE_END = /\r\n?|[\u0085\u2028\u2029]/g;
 // Characters that control a terminal, reorder text or are invisible, except line feeds and tabs.
 const UNSAFE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\ufff9-\ufffb\p{Default_Ignorable_Code_Point}]/gu;
 
 /** Returns `value` as sanitized text. Serializes an object as JSON, because its `toString` is untrusted. */
-export const safe = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "")).replace(UNSAFE, "");
+export const safe = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "")).replace(LINE_END, "\n").replace(UNSAFE, "");
 /** Returns `text` on one line. */
 export const line = (text) => safe(text).replace(/\s+/g, " ").trim();
 export const print = (text) => process.stdout.write(`${text}\n`);

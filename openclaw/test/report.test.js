@@ -6,6 +6,7 @@ import { age, line, safe, word } from "../text.js";
 
 test("characters that are not shown are removed", () => {
   assert.equal(safe("a\u061c\u200b\u2060\u3164\ufe0f\u{e0041}\u202e\ufff9\u001bb\n\tc"), "ab\n\tc");
+  assert.equal(safe("s\r\ne\rc\u0085r\u2028e\u2029t"), "s\ne\nc\nr\ne\nt");
   assert.equal(safe("Grüße, 日本 😀"), "Grüße, 日本 😀");
 });
 
