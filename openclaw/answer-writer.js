@@ -65,12 +65,12 @@ export class AnswerWriter {
     }
   }
 
-  /** Prints the answers of a group that are new. */
+  /** Prints the answers of a group that are new, indented, so that no agent can write what looks like the answer of another. */
   #printAnswers({ results }, raw) {
     for (const [place, { target_alias: alias, summary, canceled }] of results.entries()) {
       const said = raw?.[place]?.kind === "message" ? messageOf(raw[place]) : summary?.message_text;
       if (!said || canceled || this.#answers.get(alias) === said) continue;
-      this.#printMessage(`${line(alias)}:\n${said}`);
+      this.#printMessage(`${line(alias)}:\n  ${safe(said).replaceAll("\n", "\n  ")}`);
       this.#answers.set(alias, said);
     }
   }

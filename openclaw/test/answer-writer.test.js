@@ -60,6 +60,6 @@ test("each answer of a group is printed once it is in an update, and each state 
   const file = { kind: "message", parts: [text("two"), { kind: "file", file: { name: "x.txt" } }] };
   const envelope = { ok: true, ...update(one, { state: "answered", summary: { message_text: "two" } }), raw: [null, file] };
   const { out, notes } = shown(t, [update({ state: "pending" }, { state: "pending" }), update({ state: "working" }, { state: "pending" }), update(one, { state: "pending" })], envelope);
-  assert.equal(out, "a:\none\n\nb:\ntwo\n[file: x.txt]\n");
+  assert.equal(out, "a:\n  one\n\nb:\n  two\n  [file: x.txt]\n");
   assert.deepEqual(notes, ["a: working\n", "a: completed\n"]);
 });

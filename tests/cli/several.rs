@@ -38,7 +38,10 @@ async fn agents_of_a_gateway_and_a2a_agents_mix() {
     let rest = ["--target", "a", "--target", "gateway:alpha", "How is it?"];
     let output = run(&[&["send", "--config", &config], &rest[..]].concat()).await;
     assert_exit_code(&output, 0);
-    assert_eq!(output.stdout, "a:\none\n\ngateway:alpha:\nAll is well.\n");
+    assert_eq!(
+        output.stdout,
+        "a:\n  one\n\ngateway:alpha:\n  All is well.\n"
+    );
 }
 
 #[tokio::test]
@@ -164,9 +167,9 @@ async fn files_of_all_agents_are_named_and_saved() {
     assert_exit_code(&output, 0);
     assert_eq!(
         output.stdout,
-        "a:\n[file: a.bin, application/octet-stream, 1 bytes]\n\n\
-         b:\nsee\n[file: a.bin, application/octet-stream, 1 bytes]\n\n\
-         c:\n{\n  \"n\": 1\n}\n"
+        "a:\n  [file: a.bin, application/octet-stream, 1 bytes]\n\n\
+         b:\n  see\n  [file: a.bin, application/octet-stream, 1 bytes]\n\n\
+         c:\n  {\n    \"n\": 1\n  }\n"
     );
     assert_contains(&output.stderr, &["a.bin (1 bytes)", "a-2.bin (1 bytes)"]);
     let saved = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
@@ -193,7 +196,7 @@ async fn agent_that_asks_is_answered_by_the_printed_command() {
         "send", "--config", &config, "--target", "a", "--target", "b", "Paint it",
     ])
     .await;
-    assert_eq!(output.stdout, "a:\nWhich colour?\n\nb:\ndone\n");
+    assert_eq!(output.stdout, "a:\n  Which colour?\n\nb:\n  done\n");
     let command =
         format!("\n  remote-agent send --config {config} --target a --task task-1 'YOUR ANSWER'\n");
     assert_contains(&output.stderr, &["a: input-required\n", &command]);
@@ -203,7 +206,7 @@ async fn agent_that_asks_is_answered_by_the_printed_command() {
     let args = ["--config", &config, "--target", "a", "--target", "b"];
     run(&[&["send", "--save", saved, "Paint it"], &args[..]].concat()).await;
     let output = run(&["status", "--continuation", saved]).await;
-    assert_eq!(output.stdout, "a:\nWhich colour?\n\nb:\ndone\n");
+    assert_eq!(output.stdout, "a:\n  Which colour?\n\nb:\n  done\n");
     let origin = peers.origin("a");
     let command = format!("  remote-agent send --url {origin}/ --task task-1 'YOUR ANSWER'\n");
     assert_contains(&output.stderr, &[&command]);
@@ -234,13 +237,13 @@ async fn each_answer_is_printed_and_saved_once_it_is_complete() {
     let lines =
         tokio::task::spawn_blocking(|| output.lines().take(2).map(Result::unwrap).collect());
     let lines: Vec<String> = lines.await.unwrap();
-    assert_eq!(lines, ["a:", "one"]);
+    assert_eq!(lines, ["a:", "  one"]);
     let continuation: Value = serde_json::from_str(&fs::read_to_string(&saved).unwrap()).unwrap();
     assert_eq!(continuation["group"]["members"][0]["state"], "completed");
     child.kill().unwrap();
     child.wait().unwrap();
     let output = run(&["status", "--continuation", path]).await;
-    assert_eq!(output.stdout, "a:\none\n");
+    assert_eq!(output.stdout, "a:\n  one\n");
     assert_contains(&output.stderr, &["a: completed\n", "b: working\n"]);
 }
 
@@ -252,7 +255,7 @@ async fn followed_answers_are_printed_once_with_the_states_before_them() {
     assert_exit_code(&output, 0);
     let mut answers: Vec<&str> = output.stdout.trim_end().split("\n\n").collect();
     answers.sort_unstable();
-    assert_eq!(answers, ["a:\none", "b:\ntwo"]);
+    assert_eq!(answers, ["a:\n  one", "b:\n  two"]);
     // As they change, and at the end.
     assert_eq!(output.stderr.matches("a: completed\n").count(), 2);
 }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use a2a::{Artifact, TaskState};
+use base::visible::visible;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
@@ -273,12 +274,14 @@ impl AnswerWriter {
         self.message = Some(text.to_owned());
     }
 
-    /// Prints the answer of an agent of a group, unless it has been printed.
+    /// Prints the answer of an agent of a group, unless it has been printed. Indented, so that no agent can write what looks like the
+    /// answer of another.
     pub(super) fn answer(&mut self, alias: String, text: &str) {
         if self.answers.get(&alias).is_some_and(|shown| shown == text) {
             return;
         }
-        self.message(&format!("{alias}:\n{text}"));
+        let indented = visible(text).replace('\n', "\n  ");
+        self.message(&format!("{alias}:\n  {indented}"));
         self.answers.insert(alias, text.to_owned());
     }
 
