@@ -292,7 +292,10 @@ impl Service {
                 record,
                 updates: stream::empty().boxed(),
             },
-            false => self.core.subscription(task_id).await?,
+            false => {
+                let client = Some(caller.client.as_str());
+                self.core.subscription(client, task_id).await?
+            }
         };
         if subscription.record.is_terminal() && caller.version == Version::V1_0 {
             return Err(ended());

@@ -63,7 +63,7 @@ impl Core {
 
     /// Requests the cancellation from the server that runs the task, and waits until the task is terminal.
     async fn cancel_elsewhere(&self, task_id: &str) -> Result<(), A2aError> {
-        let subscription = self.subscription(task_id).await?;
+        let subscription = self.subscription(None, task_id).await?;
         self.store
             .request_cancel(task_id)
             .await

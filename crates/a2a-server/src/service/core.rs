@@ -21,7 +21,7 @@ use crate::metrics::Metrics;
 use crate::push::Notifier;
 use crate::service::CallContext;
 use crate::settings::Settings;
-use crate::store::body::RawRecord;
+use crate::store::body::{self, RawRecord};
 use crate::store::{Loaded, StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::v1_0::{Artifact, Message, Part, PartContent, Task, TaskState, TaskStatus};
@@ -41,6 +41,10 @@ const MAX_FINISHED_BYTES: usize = 1 << 20;
 /// How many messages of all clients, and of one, wait for a turn of a task that is working.
 const MAX_STEERING: usize = 10_000;
 const MAX_STEERING_PER_CLIENT: usize = 100;
+
+/// The number of reads that one of several clients has in the store at a time. The others wait, so that the store has permits
+/// left for other clients.
+const MAX_READS_PER_CLIENT: usize = body::MAX_LOADS / 2;
 
 pub(super) struct Core {
     pub(super) settings: Settings,
@@ -76,6 +80,8 @@ pub(super) struct Core {
     pub(super) quota: TaskQuota,
     /// The registration of one webhook at a time, by task.
     pub(super) push_registrations: KeyedSemaphore<String>,
+    /// The reads of each client.
+    reads: KeyedSemaphore<String>,
 }
 
 impl Core {
@@ -94,6 +100,10 @@ impl Core {
             notifier.retain_clients(&clients);
             quota.retain(&clients);
         }
+        let reads = match parts.settings.several_clients {
+            true => MAX_READS_PER_CLIENT,
+            false => usize::MAX,
+        };
         let slots = RunSlots::new(limits.runs, parts.settings.several_clients);
         Self {
             notifier,
@@ -119,6 +129,7 @@ impl Core {
             prune: Notify::new(),
             quota,
             push_registrations: KeyedSemaphore::default(),
+            reads: KeyedSemaphore::new(reads),
         }
     }
 
@@ -134,13 +145,24 @@ impl Core {
             .max(record.changed_ms)
     }
 
+    /// Runs `read`, a call of the store for `client`, within the client's share of the reads. A read without a client is for
+    /// the operator. `read` must not contain another one: a client whose reads wait for each other never gets an answer.
+    pub(super) async fn read<T>(&self, client: Option<&str>, read: impl Future<Output = T>) -> T {
+        let _permit = match client {
+            Some(client) => Some(self.reads.acquire(client.to_owned()).await),
+            None => None,
+        };
+        read.await
+    }
+
     /// Loads a task that the caller owns.
     pub(super) async fn owned(
         &self,
         caller: &CallContext,
         task_id: &str,
     ) -> Result<TaskRecord, A2aError> {
-        let loaded = self.store.load(task_id).await;
+        let load = self.store.load(task_id);
+        let loaded = self.read(Some(&caller.client), load).await;
         let owned = |record: &TaskRecord| record.owner == caller.client;
         found(loaded.map(|record| record.filter(owned)), task_id)
     }
@@ -153,7 +175,8 @@ impl Core {
         task_id: &str,
         finished: impl FnOnce(RawRecord<'_>) -> Result<T, String>,
     ) -> Result<Either<T, TaskRecord>, A2aError> {
-        let stored = self.store.load_stored(task_id).await;
+        let load = self.store.load_stored(task_id);
+        let stored = self.read(Some(&caller.client), load).await;
         let found = match stored.map_err(|error| to_a2a_error(error, task_id))? {
             None => None,
             Some(Loaded::Record(record)) => {
@@ -230,7 +253,7 @@ impl Core {
         // sample.
         for known in self.quota.sample(client, task_id, QUOTA_SAMPLE_SIZE) {
             if self.active_tasks.get(&known).is_none()
-                && let Ok(found) = self.store.load(&known).await
+                && let Ok(found) = self.read(Some(client), self.store.load(&known)).await
                 && found.is_none_or(|record| record.is_terminal())
             {
                 self.release_quota(client, &known);

@@ -53,7 +53,7 @@ impl Core {
                 match end {
                     Some(end) => (task_id, end),
                     None => {
-                        let end = self.current(&active, &task_id).await;
+                        let end = self.current(caller, &active, &task_id).await;
                         (task_id, end)
                     }
                 }
@@ -109,7 +109,7 @@ impl Core {
         }
         let mut subscription = match subscription {
             Some(subscription) => *subscription,
-            None => self.subscription(&task_id).await?,
+            None => self.subscription(Some(&caller.client), &task_id).await?,
         };
         if subscription.record.is_interrupted() {
             // The task waits for its client, so the stream ends after the first event, which contains the question.
@@ -131,8 +131,14 @@ impl Core {
         Ok(updates.chain(finished).boxed())
     }
 
-    pub(super) async fn subscription(&self, task_id: &str) -> Result<TaskSubscription, A2aError> {
-        found(self.store.subscribe(task_id).await, task_id)
+    /// Subscribes to a task, for `client` or for the operator.
+    pub(super) async fn subscription(
+        &self,
+        client: Option<&str>,
+        task_id: &str,
+    ) -> Result<TaskSubscription, A2aError> {
+        let subscribed = self.read(client, self.store.subscribe(task_id)).await;
+        found(subscribed, task_id)
     }
 
     /// Subscribes to the task that the caller has just created as `record`.
@@ -151,11 +157,12 @@ impl Core {
     }
 
     /// Returns the current task, for a client that does not wait.
-    async fn current(&self, active: &ActiveTask, task_id: &str) -> TaskEnd {
+    async fn current(&self, caller: &CallContext, active: &ActiveTask, task_id: &str) -> TaskEnd {
         if !active.expose() {
             return active.wait_ended().await;
         }
-        match self.store.load(task_id).await {
+        let load = self.store.load(task_id);
+        match self.read(Some(&caller.client), load).await {
             Ok(Some(record)) => TaskEnd::Task(Arc::new(record)),
             Ok(None) => TaskEnd::Error(A2aError::task_not_found(task_id)),
             Err(error) => TaskEnd::Error(to_a2a_error(error, task_id)),
@@ -167,7 +174,9 @@ impl Core {
         let TaskSubscription {
             mut record,
             mut updates,
-        } = self.subscription(&record.task.id).await?;
+        } = self
+            .subscription(Some(&record.owner), &record.task.id)
+            .await?;
         let follow = async {
             while !record.is_terminal() && !record.is_interrupted() {
                 match updates.next().await {

@@ -152,8 +152,7 @@ impl Core {
                 return Err(refusal);
             }
             let subscription = if follow {
-                self.store
-                    .subscribe(&task_id)
+                self.read(Some(&caller.client), self.store.subscribe(&task_id))
                     .await
                     .map_err(|error| to_a2a_error(error, &task_id))?
             } else {
@@ -259,7 +258,9 @@ impl Core {
             check_matches_task(&record, context, agent)?;
             if let Some((active, steering)) = self.steering(&record) {
                 if is_retry(message, &record)? {
-                    let subscription = self.subscription_if(new.follow, task_id).await?;
+                    let subscription = self
+                        .subscription_if(new.follow, &new.caller.client, task_id)
+                        .await?;
                     return Ok(Admitted::Queued(active, subscription));
                 }
                 check_has_room(&record, self.settings.limits.history)?;
@@ -332,18 +333,20 @@ impl Core {
                 ),
             ))
         })?;
-        self.subscription_if(new.follow, &id).await
+        self.subscription_if(new.follow, &client, &id).await
     }
 
     async fn subscription_if(
         &self,
         follow: bool,
+        client: &str,
         id: &str,
     ) -> Result<Option<Box<TaskSubscription>>, A2aError> {
-        match follow {
-            true => self.subscription(id).await.map(|of| Some(Box::new(of))),
-            false => Ok(None),
+        if !follow {
+            return Ok(None);
         }
+        let subscription = self.subscription(Some(client), id).await?;
+        Ok(Some(Box::new(subscription)))
     }
 
     async fn begin(self: &Arc<Self>, new: Submission) -> Result<QueuedTask, A2aError> {
@@ -478,7 +481,10 @@ impl TaskRunner {
         let id = &self.record.task.id;
         let subscription = match (follow, created) {
             (true, true) => Some(self.core.created_subscription(&self.record).await?),
-            (true, false) => Some(self.core.subscription(id).await?),
+            (true, false) => {
+                let client = Some(self.record.owner.as_str());
+                Some(self.core.subscription(client, id).await?)
+            }
             (false, _) => None,
         };
         let queue = &self.record.session;

@@ -151,7 +151,9 @@ impl TaskPage {
             Dialect::V1_0 => PART_BYTES,
             _ => 0,
         };
-        let listed = service.core.store.page(&filter, json_bytes).await;
+        let core = &service.core;
+        let read = core.store.page(&filter, json_bytes);
+        let listed = core.read(filter.owner.as_deref(), read).await;
         let listed = listed.map_err(|error| to_a2a_error(error, ""))?;
         let mut page = Self {
             service,
@@ -224,8 +226,12 @@ impl TaskPage {
         let mut bodies = Vec::new().into_iter();
         if !finished.is_empty() {
             let owner = self.owner.as_deref();
-            let read = self.service.core.store.bodies(owner, &finished).await;
-            bodies = read.map_err(|error| to_a2a_error(error, ""))?.into_iter();
+            let core = &self.service.core;
+            let read = core.read(owner, core.store.bodies(owner, &finished));
+            bodies = read
+                .await
+                .map_err(|error| to_a2a_error(error, ""))?
+                .into_iter();
         }
         let body = |listed: ListedTask| {
             let read = |_| bodies.next().flatten();
@@ -259,7 +265,8 @@ impl TaskPage {
 
     /// Loads a task; `None` if it is deleted, damaged or of another client.
     async fn record(&self, id: &str) -> Result<Option<Loaded>, A2aError> {
-        match self.service.core.store.load(id).await {
+        let core = &self.service.core;
+        match core.read(self.owner.as_deref(), core.store.load(id)).await {
             Ok(record) => {
                 let own = |record: &TaskRecord| {
                     let owner = self.owner.as_ref();

@@ -1,7 +1,11 @@
 //! Clients cannot see tasks of other clients.
 
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
+
 use super::pushes::webhook;
 use super::*;
+use crate::store::sqlite::{self, SqliteStore};
 
 /// Returns the errors of all operations of Bob on a task.
 async fn refusals(service: &Service, id: &str) -> [A2aError; 8] {
@@ -54,6 +58,45 @@ async fn client_lists_own_tasks() {
         let ids: Vec<String> = listed.tasks.into_iter().map(|task| task.id).collect();
         assert_eq!(ids, [own.id]);
         assert_eq!(listed.total_size, 1);
+    }
+}
+
+/// Alice's reads are polled once, so that they keep the permits that they have or get.
+#[tokio::test]
+async fn pending_reads_of_one_client_do_not_delay_another() {
+    let settings = Settings {
+        several_clients: true,
+        ..Settings::default()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let options = sqlite::Options::new(directory.path());
+    let store = Arc::new(SqliteStore::open(&options, chrono::Utc::now()).unwrap());
+    let harness = TestService::with_store(settings, MemoryStore::new(), store, Vec::new()).await;
+    let service = &harness.service;
+    let hers = harness.send_immediate(text_message("hers")).await.id;
+    let his = harness.send_immediate_as(&bob(), text_message("his")).await;
+    let get = async |caller: CallContext, id: &str| {
+        service.get(&caller, id, None).await.unwrap();
+    };
+    let list = async |caller: CallContext| {
+        let listed = service.list(&caller, lists::all(), Dialect::V1_0).await;
+        listed.unwrap();
+    };
+    for name in ["get", "list"] {
+        let read = |_| match name {
+            "get" => get(alice(), &hers).boxed_local(),
+            _ => list(alice()).boxed_local(),
+        };
+        let mut reads: Vec<LocalBoxFuture<'_, ()>> = (0..20).map(read).collect();
+        for read in &mut reads {
+            let _ = read.now_or_never();
+        }
+        let others = async {
+            get(bob(), &his.id).await;
+            list(bob()).await;
+        };
+        let answered = tokio::time::timeout(Duration::from_secs(30), others).await;
+        assert!(answered.is_ok(), "{name}: Bob waits for Alice");
     }
 }
 
