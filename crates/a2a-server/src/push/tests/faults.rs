@@ -128,7 +128,7 @@ async fn log_contains_no_secret() {
 async fn full_queue_keeps_the_newest() {
     let hook = TestWebhook::start([Answer::Hang]).await;
     let limits = ServiceLimits {
-        waiting_pushes: 4,
+        waiting_pushes: 8,
         ..ServiceLimits::default()
     };
     let mut fixture = Fixture::with(limits, PATIENT).await;
@@ -145,7 +145,7 @@ async fn full_queue_keeps_the_newest() {
         drain(&fixture).await;
     }
     let counts = fixture.notifier.counts();
-    // The origin may use half of the capacity: the notification in flight and the newest one.
+    // The client may use a quarter of the capacity for one origin: the notification in flight and the newest one.
     assert_eq!((counts.waiting, counts.dropped), (2, 2));
 }
 
