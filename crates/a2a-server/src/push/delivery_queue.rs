@@ -130,7 +130,7 @@ impl DeliveryQueues {
             return put;
         }
         let reservation = loop {
-            if let Some(reservation) = self.reserve(&delivery) {
+            if let Some(reservation) = self.reserve(&delivery, delivery.body.len()) {
                 break reservation;
             }
             let queue = queues.get_mut(&delivery.config);
@@ -151,8 +151,15 @@ impl DeliveryQueues {
         delivery.body.len() > self.by_client_and_origin.bytes.share()
     }
 
-    fn reserve(&self, delivery: &PushNotification) -> Option<QueueReservation> {
-        let bytes = delivery.body.len();
+    /// Returns whether a notification with a body of one byte fits, if need be in place of an older one of its queue.
+    /// `delivery` needs no body.
+    pub(super) fn may_fit(&self, delivery: &PushNotification) -> bool {
+        let queues = self.queues.lock();
+        let queue = queues.get(&delivery.config);
+        queue.is_some_and(|queue| !queue.waiting.is_empty()) || self.reserve(delivery, 1).is_some()
+    }
+
+    fn reserve(&self, delivery: &PushNotification, bytes: usize) -> Option<QueueReservation> {
         let both = (Arc::clone(&delivery.client), Arc::clone(&delivery.origin));
         Some(QueueReservation {
             _of_origin: self.by_origin.reserve(&delivery.origin, bytes)?,

@@ -149,6 +149,24 @@ async fn full_queue_keeps_the_newest() {
     assert_eq!((counts.waiting, counts.dropped), (2, 2));
 }
 
+#[tokio::test]
+async fn full_queue_drops_a_change_before_it_loads_the_task() {
+    let hook = TestWebhook::start([Answer::Hang]).await;
+    let limits = ServiceLimits {
+        waiting_pushes: 1,
+        ..ServiceLimits::default()
+    };
+    let mut fixture = Fixture::with(limits, PATIENT).await;
+    fixture.register("w1", &hook.url, Version::V1_0).await;
+    fixture.set_state(TaskState::Working).await;
+    hook.next().await;
+    // The stored task lacks this artifact. If the dispatcher loaded it, there would be no notification to drop.
+    let change = artifact("not stored", false, true);
+    fixture.notifier.changed(&fixture.record, &change);
+    fixture.notifier.barrier().await;
+    assert_eq!(fixture.notifier.counts().dropped, 1);
+}
+
 /// Waits until the dispatcher has looked up the webhooks of every change.
 async fn drain(fixture: &Fixture) {
     while fixture.notifier.intake.capacity() < fixture.notifier.intake.max_capacity() {
