@@ -3,7 +3,7 @@
 //! A notification neither changes nor delays a task: the service passes a change to [`Notifier::changed`] and
 //! continues. Each push notification configuration has its own queue, which keeps the order. The notifier retries a
 //! notification until the webhook accepts it or all attempts fail. A slow or unreachable origin delays only its own
-//! notifications and uses at most half of the queue capacity.
+//! notifications and uses at most half of the queue capacity, of which one client leaves half to others.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -2,9 +2,11 @@
 //!
 //! When the capacity is exhausted, a new notification replaces the oldest one of its own queue, because the newest
 //! carries the current state of the task. If that queue is empty, the new notification is dropped. The queues of other
-//! configurations are unaffected. One client may use half of the capacity, and so may one origin.
+//! configurations are unaffected. One client may use half of the capacity, and so may one origin. One client may use a
+//! quarter of the capacity for one origin, so that it leaves half of the origin's share to other clients.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use base::keyed_budget::{KeyedBudget, Reservation};
@@ -19,45 +21,51 @@ const MAX_PER_CLIENT_AND_ORIGIN: usize = 4;
 /// The maximum number of concurrent notifications to one origin.
 const MAX_PER_ORIGIN: usize = 16;
 
-/// The maximum size of all queued bodies, in bytes. Webhooks of 0.3 receive whole tasks.
-pub(super) const MAX_QUEUED_BYTES: usize = 64 << 20;
+/// The maximum size of all queued bodies, in bytes. A quarter, which one client may use for one origin, has room for the
+/// artifacts of a task at their default limit. Webhooks of 0.3 receive whole tasks.
+pub(super) const MAX_QUEUED_BYTES: usize = 128 << 20;
+
+/// A client and an origin to which its notifications go.
+type ClientAndOrigin = (Arc<str>, Arc<str>);
 
 /// All queues.
 pub(super) struct DeliveryQueues {
     queues: Mutex<HashMap<Arc<ConfigKey>, DeliveryQueue>>,
-    /// The notifications that are queued or in flight, by origin and by client.
-    by_origin: Capacity,
-    by_client: Capacity,
+    /// The notifications that are queued or in flight, by origin, by client, and by both.
+    by_origin: Capacity<Arc<str>>,
+    by_client: Capacity<Arc<str>>,
+    by_client_and_origin: Capacity<ClientAndOrigin>,
     /// The requests of each client to each origin, and those of all clients.
-    client_permits: KeyedSemaphore<(Arc<str>, Arc<str>)>,
+    client_permits: KeyedSemaphore<ClientAndOrigin>,
     origin_permits: KeyedSemaphore<Arc<str>>,
 }
 
 /// The permits of one request.
 pub(super) struct Permits {
-    _of_client: KeyedPermit<(Arc<str>, Arc<str>)>,
+    _of_client: KeyedPermit<ClientAndOrigin>,
     _of_origin: KeyedPermit<Arc<str>>,
 }
 
-/// A number of notifications, and of bytes in their bodies. Each key may use half of both.
-struct Capacity {
-    deliveries: Arc<KeyedBudget<Arc<str>>>,
-    bytes: Arc<KeyedBudget<Arc<str>>>,
+/// A number of notifications, and of bytes in their bodies. Each key may use the same fraction of both.
+struct Capacity<K> {
+    deliveries: Arc<KeyedBudget<K>>,
+    bytes: Arc<KeyedBudget<K>>,
 }
 
-impl Capacity {
-    fn new(deliveries: usize, bytes: usize) -> Self {
-        let budget = |total: usize| KeyedBudget::new(total, total.div_ceil(2));
+impl<K: Clone + Eq + Hash> Capacity<K> {
+    /// Creates a capacity of which each key may use one of `parts` equal parts, and at least one notification.
+    fn new(deliveries: usize, bytes: usize, parts: usize) -> Self {
+        let budget = |total: usize| KeyedBudget::new(total, total.div_ceil(parts));
         Self {
             deliveries: budget(deliveries.max(1)),
             bytes: budget(bytes),
         }
     }
 
-    fn reserve(&self, key: &Arc<str>, bytes: usize) -> Option<[Reservation<Arc<str>>; 2]> {
+    fn reserve(&self, key: &K, bytes: usize) -> Option<[Reservation<K>; 2]> {
         Some([
-            self.deliveries.try_reserve(Arc::clone(key), 1).ok()?,
-            self.bytes.try_reserve(Arc::clone(key), bytes).ok()?,
+            self.deliveries.try_reserve(key.clone(), 1).ok()?,
+            self.bytes.try_reserve(key.clone(), bytes).ok()?,
         ])
     }
 }
@@ -73,6 +81,7 @@ struct DeliveryQueue {
 struct QueueReservation {
     _of_origin: [Reservation<Arc<str>>; 2],
     _of_client: [Reservation<Arc<str>>; 2],
+    _of_client_and_origin: [Reservation<ClientAndOrigin>; 2],
 }
 
 /// The result of a push.
@@ -89,8 +98,9 @@ impl DeliveryQueues {
     pub(super) fn new(deliveries: usize, bytes: usize) -> Self {
         Self {
             queues: Mutex::default(),
-            by_origin: Capacity::new(deliveries, bytes),
-            by_client: Capacity::new(deliveries, bytes),
+            by_origin: Capacity::new(deliveries, bytes, 2),
+            by_client: Capacity::new(deliveries, bytes, 2),
+            by_client_and_origin: Capacity::new(deliveries, bytes, 4),
             client_permits: KeyedSemaphore::new(MAX_PER_CLIENT_AND_ORIGIN),
             origin_permits: KeyedSemaphore::new(MAX_PER_ORIGIN),
         }
@@ -120,7 +130,7 @@ impl DeliveryQueues {
             return put;
         }
         let reservation = loop {
-            if let Some(reservation) = self.reserve(&delivery) {
+            if let Some(reservation) = self.reserve(&delivery, delivery.body.len()) {
                 break reservation;
             }
             let queue = queues.get_mut(&delivery.config);
@@ -138,14 +148,23 @@ impl DeliveryQueues {
 
     /// Returns whether a notification does not even fit into empty queues.
     pub(super) fn is_too_large(&self, delivery: &PushNotification) -> bool {
-        delivery.body.len() > self.by_client.bytes.share()
+        delivery.body.len() > self.by_client_and_origin.bytes.share()
     }
 
-    fn reserve(&self, delivery: &PushNotification) -> Option<QueueReservation> {
-        let bytes = delivery.body.len();
+    /// Returns whether a notification with a body of one byte fits, if need be in place of an older one of its queue.
+    /// `delivery` needs no body.
+    pub(super) fn may_fit(&self, delivery: &PushNotification) -> bool {
+        let queues = self.queues.lock();
+        let queue = queues.get(&delivery.config);
+        queue.is_some_and(|queue| !queue.waiting.is_empty()) || self.reserve(delivery, 1).is_some()
+    }
+
+    fn reserve(&self, delivery: &PushNotification, bytes: usize) -> Option<QueueReservation> {
+        let both = (Arc::clone(&delivery.client), Arc::clone(&delivery.origin));
         Some(QueueReservation {
             _of_origin: self.by_origin.reserve(&delivery.origin, bytes)?,
             _of_client: self.by_client.reserve(&delivery.client, bytes)?,
+            _of_client_and_origin: self.by_client_and_origin.reserve(&both, bytes)?,
         })
     }
 

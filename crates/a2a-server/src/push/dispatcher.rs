@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::v1_0::TaskPushNotificationConfig;
 use base::backoff::Backoff;
 use base::environment::Environment;
 use bytes::Bytes;
@@ -23,6 +22,9 @@ use super::{PushError, PushSender};
 use crate::metrics::{Metrics, PushResult};
 use crate::store::{StoreError, TaskStore};
 use a2a::Version;
+
+/// The cause of a dropped notification.
+const QUEUE_FULL: &str = "too many notifications wait";
 
 /// A message to the dispatcher.
 pub(super) enum Incoming {
@@ -80,23 +82,32 @@ impl PushDispatcher {
         }
     }
 
-    /// Queues a notification for every webhook of the change.
+    /// Queues a notification for every webhook of the change. Loads the task, which may be large, only for queues that
+    /// may have room.
     async fn enqueue_all(
         self: &Arc<Self>,
         payload: &PushPayload,
         removed: &CancellationToken,
     ) -> Result<(), StoreError> {
-        let configs = self.store.pushes(&payload.task_id).await?;
-        if configs.is_empty() {
-            return Ok(());
+        let mut deliveries = Vec::new();
+        for (config, version) in self.store.pushes(&payload.task_id).await? {
+            if version == Version::V0_3 && !payload.applies_to_0_3() {
+                continue;
+            }
+            let (client, removed) = (Arc::clone(&payload.client), removed.clone());
+            match PushNotification::new(&config, version, client, Bytes::new(), removed) {
+                Ok(delivery) if self.queues.may_fit(&delivery) => {
+                    deliveries.push((version, delivery));
+                }
+                Ok(delivery) => self.record_loss(PushResult::Dropped, &delivery, QUEUE_FULL),
+                Err(error) => {
+                    self.metrics.record_push(PushResult::Failed);
+                    tracing::warn!(task = %config.task_id, %error, "cannot notify a webhook");
+                }
+            }
         }
-        let has_version = |version| {
-            configs
-                .iter()
-                .any(|(_, config_version)| *config_version == version)
-        };
-        let old = has_version(Version::V0_3) && payload.applies_to_0_3();
-        let new = has_version(Version::V1_0);
+        let has_version = |wanted| deliveries.iter().any(|(version, _)| *version == wanted);
+        let (old, new) = (has_version(Version::V0_3), has_version(Version::V1_0));
         let task = if old || (new && !payload.is_self_contained()) {
             self.store.load(&payload.task_id).await?
         } else {
@@ -105,42 +116,27 @@ impl PushDispatcher {
         .map(|record| record.task);
         let body_1_0 = new.then(|| payload.body_1_0(task.as_ref())).flatten();
         let body_0_3 = task.filter(|_| old).and_then(|task| payload.body_0_3(task));
-        for (config, version) in &configs {
+        for (version, mut delivery) in deliveries {
             let body = match version {
                 Version::V0_3 => &body_0_3,
                 Version::V1_0 => &body_1_0,
             };
             if let Some(body) = body {
-                let client = Arc::clone(&payload.client);
-                self.enqueue(config, *version, client, body.clone(), removed.clone());
+                delivery.body = body.clone();
+                self.enqueue(delivery);
             }
         }
         Ok(())
     }
 
     /// Queues a notification, and starts a worker for an empty queue.
-    fn enqueue(
-        self: &Arc<Self>,
-        config: &TaskPushNotificationConfig,
-        version: Version,
-        client: Arc<str>,
-        body: Bytes,
-        removed: CancellationToken,
-    ) {
-        let delivery = match PushNotification::new(config, version, client, body, removed) {
-            Ok(delivery) => delivery,
-            Err(error) => {
-                self.metrics.record_push(PushResult::Failed);
-                tracing::warn!(task = %config.task_id, %error, "cannot notify a webhook");
-                return;
-            }
-        };
+    fn enqueue(self: &Arc<Self>, delivery: PushNotification) {
         let config = Arc::clone(&delivery.config);
         let put = self.queues.push(delivery);
         for delivery in put.dropped {
             let cause = match self.queues.is_too_large(&delivery) {
                 true => "it is too large",
-                false => "too many notifications wait",
+                false => QUEUE_FULL,
             };
             self.record_loss(PushResult::Dropped, &delivery, cause);
         }

@@ -71,7 +71,7 @@ fn delivery_in_flight_counts_until_next_pop() {
 
 #[test]
 fn full_queue_drops_its_own_oldest() {
-    let queues = DeliveryQueues::new(4, 1000);
+    let queues = DeliveryQueues::new(8, 1000);
     queues.push(delivery("w1", "a.test", "1"));
     queues.push(delivery("w1", "a.test", "2"));
     let put = queues.push(delivery("w1", "a.test", "3"));
@@ -82,9 +82,9 @@ fn full_queue_drops_its_own_oldest() {
 #[test]
 fn origin_uses_at_most_half_of_capacity() {
     let queues = DeliveryQueues::new(4, 1000);
-    queues.push(delivery("w1", "a.test", "1"));
-    queues.push(delivery("w2", "a.test", "2"));
-    let third = queues.push(delivery("w3", "a.test", "3"));
+    queues.push(delivery_of("ada", "w1", "a.test", "1"));
+    queues.push(delivery_of("bob", "w2", "a.test", "2"));
+    let third = queues.push(delivery_of("eve", "w3", "a.test", "3"));
     assert_eq!(bodies(&third.dropped), [b"3"]);
     assert!(!third.is_first);
     let other = queues.push(delivery("w4", "b.test", "4"));
@@ -100,6 +100,25 @@ fn client_uses_at_most_half_of_capacity_whatever_its_origins() {
     assert_eq!(bodies(&third.dropped), [b"3"]);
     let other = queues.push(delivery_of("bob", "w4", "a.test", "4"));
     assert!(other.is_first && other.dropped.is_empty());
+}
+
+#[test]
+fn client_leaves_half_of_an_origin_to_others() {
+    for (limit, deliveries, bytes) in [("number", 8, 1000), ("bytes", 100, 8)] {
+        let queues = DeliveryQueues::new(deliveries, bytes);
+        for config in ["w1", "w2"] {
+            let put = queues.push(delivery_of("ada", config, "a.test", "1"));
+            assert!(put.dropped.is_empty(), "{limit}: {config}");
+        }
+        let third = queues.push(delivery_of("ada", "w3", "a.test", "2"));
+        assert_eq!(bodies(&third.dropped), [b"2"], "{limit}");
+        for config in ["w4", "w5"] {
+            let put = queues.push(delivery_of("bob", config, "a.test", "3"));
+            assert!(put.dropped.is_empty(), "{limit}: {config}");
+        }
+        let elsewhere = queues.push(delivery_of("ada", "w6", "b.test", "4"));
+        assert!(elsewhere.dropped.is_empty(), "{limit}");
+    }
 }
 
 #[tokio::test]
@@ -118,7 +137,7 @@ async fn requests_of_one_client_leave_permits_of_an_origin_to_others() {
 
 #[test]
 fn large_delivery_drops_as_many_as_needed() {
-    let queues = DeliveryQueues::new(100, 20);
+    let queues = DeliveryQueues::new(100, 40);
     queues.push(delivery("w1", "a.test", "1234"));
     queues.push(delivery("w1", "a.test", "5678"));
     let put = queues.push(delivery("w1", "a.test", "123456789"));
@@ -128,7 +147,7 @@ fn large_delivery_drops_as_many_as_needed() {
 
 #[test]
 fn delivery_beyond_capacity_is_dropped() {
-    let queues = DeliveryQueues::new(100, 8);
+    let queues = DeliveryQueues::new(100, 16);
     queues.push(delivery("w1", "a.test", "1234"));
     let put = queues.push(delivery("w1", "a.test", "12345"));
     assert_eq!(bodies(&put.dropped), [b"12345"]);

@@ -128,7 +128,7 @@ async fn log_contains_no_secret() {
 async fn full_queue_keeps_the_newest() {
     let hook = TestWebhook::start([Answer::Hang]).await;
     let limits = ServiceLimits {
-        waiting_pushes: 4,
+        waiting_pushes: 8,
         ..ServiceLimits::default()
     };
     let mut fixture = Fixture::with(limits, PATIENT).await;
@@ -145,8 +145,26 @@ async fn full_queue_keeps_the_newest() {
         drain(&fixture).await;
     }
     let counts = fixture.notifier.counts();
-    // The origin may use half of the capacity: the notification in flight and the newest one.
+    // The client may use a quarter of the capacity for one origin: the notification in flight and the newest one.
     assert_eq!((counts.waiting, counts.dropped), (2, 2));
+}
+
+#[tokio::test]
+async fn full_queue_drops_a_change_before_it_loads_the_task() {
+    let hook = TestWebhook::start([Answer::Hang]).await;
+    let limits = ServiceLimits {
+        waiting_pushes: 1,
+        ..ServiceLimits::default()
+    };
+    let mut fixture = Fixture::with(limits, PATIENT).await;
+    fixture.register("w1", &hook.url, Version::V1_0).await;
+    fixture.set_state(TaskState::Working).await;
+    hook.next().await;
+    // The stored task lacks this artifact. If the dispatcher loaded it, there would be no notification to drop.
+    let change = artifact("not stored", false, true);
+    fixture.notifier.changed(&fixture.record, &change);
+    fixture.notifier.barrier().await;
+    assert_eq!(fixture.notifier.counts().dropped, 1);
 }
 
 /// Waits until the dispatcher has looked up the webhooks of every change.
