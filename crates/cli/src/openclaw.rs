@@ -263,7 +263,7 @@ fn file_secret(id: &str, provider: &Value) -> Option<String> {
 }
 
 /// The settings that may hold a secret, or a reference to one, as JSON Pointers; `*` stands for any name or index.
-const SECRET_PLACES: [&str; 10] = [
+const SECRET_PLACES: [&str; 11] = [
     "/targets/*/auth/token",
     "/targets/*/auth/password",
     "/targets/*/auth/value",
@@ -274,6 +274,7 @@ const SECRET_PLACES: [&str; 10] = [
     "/targets/*/headers/*",
     "/defaults/serviceParameters/*",
     "/gateway/token",
+    "/gateway/signing/key",
 ];
 
 /// Returns whether the setting at a JSON Pointer may hold a secret.

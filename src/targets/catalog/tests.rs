@@ -173,7 +173,7 @@ fn card_of_the_settings_is_that_of_its_file() {
     assert_eq!(of_file.peer_config.card, inline.peer_config.card);
     assert_eq!(of_file.key, inline.key);
     assert_ne!(other.key, inline.key);
-    for (error, part) in [(broken, "is not JSON"), (missing, "cannot be read")] {
+    for (error, part) in [(broken, "as JSON"), (missing, "cannot be read")] {
         assert_eq!(error.path, "/targets/0/card");
         assert!(error.message.contains(part), "{}", error.message);
     }

@@ -115,6 +115,9 @@ async fn silent_webhook_delays_no_other() {
 #[tokio::test]
 async fn log_contains_no_secret() {
     let received = CapturedLog::default();
+    // With one subscriber only, tracing asks that of the thread that reaches a line first: a thread of another test has none, and then
+    // the line stays off.
+    let _second = tracing::Dispatch::new(CapturedLog::default());
     let _guard = tracing::subscriber::set_default(received.clone());
     notify_once([Answer::Status(500), Answer::Status(404)]).await;
     let text = received.text();
