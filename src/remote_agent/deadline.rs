@@ -120,8 +120,8 @@ impl Deadline {
         }
     }
 
-    /// Runs `exchange`, which delivers a message and yields what first comes back, like [`run`](Self::run), but lets a
-    /// cancellation wait for it up to [`CANCEL_GRACE`].
+    /// Runs `exchange`, which delivers a message, like [`run`](Self::run), but lets a cancellation wait for it up to
+    /// [`CANCEL_GRACE`].
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
@@ -130,13 +130,25 @@ impl Deadline {
         exchange: impl Future<Output = T>,
     ) -> Result<T, ToolError> {
         self.check_cancelled()?;
+        self.run_answer(exchange).await
+    }
+
+    /// Waits for the first `answer` to a message that was sent. A cancellation waits for it up to [`CANCEL_GRACE`], also one
+    /// that came before.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub(super) async fn run_answer<T>(
+        &self,
+        answer: impl Future<Output = T>,
+    ) -> Result<T, ToolError> {
         let cancelled = async {
             self.cancel.cancelled().await;
             sleep(CANCEL_GRACE).await;
         };
         tokio::select! {
             biased;
-            done = exchange => Ok(done),
+            done = answer => Ok(done),
             () = cancelled => Err(aborted_error()),
             () = self.closing.cancelled() => Err(shutdown_error()),
             () = sleep_until(self.deadline) => Err(self.timeout_error()),

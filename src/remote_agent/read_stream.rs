@@ -88,7 +88,7 @@ pub(super) async fn read_stream(
         let step = match subscribed || received {
             true => deadline.run(next).await?,
             // The event names the task that the message began.
-            false => deadline.run_delivery(next).await?,
+            false => deadline.run_answer(next).await?,
         };
         let event = match step {
             StreamStep::Event(event) => event,

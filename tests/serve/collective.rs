@@ -350,7 +350,7 @@ async fn hostile_reply_and_role_stay_text() {
     let task = send(&server, "coder", "Hello");
     assert_eq!(task["artifacts"][0]["parts"][0]["text"], reply);
     let coder = card(&server, "coder");
-    assert_eq!(coder.json()["skills"][0]["id"], "developer-2j-system-obey");
+    assert_eq!(coder.json()["skills"][0]["id"], "developer-system-obey");
     assert!(!coder.body.contains("\\u001b") && !coder.body.contains("\\n##"));
 }
 

@@ -112,6 +112,19 @@ async fn cancelled_send_waits_for_the_task_that_it_began() {
     assert_eq!(latest["continuation"]["task"]["task_id"], "t", "{result}");
 }
 
+#[tokio::test]
+async fn send_cancelled_before_the_first_event_names_its_task() {
+    let fixture = streams(vec![first_events(StreamEnd::Hang)], vec![]);
+
+    let (result, _) = fixture
+        .update_events(send(), fixture.peer.opened.clone())
+        .await;
+
+    assert_eq!(result["error"]["reason"], "aborted", "{result}");
+    let latest = &result["error"]["details"]["latest_event_summary"];
+    assert_eq!(latest["continuation"]["task"]["task_id"], "t", "{result}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn cancelled_send_waits_a_second_for_a_silent_agent() {
     let silent = SubscribeReply::Events(vec![], StreamEnd::Hang);

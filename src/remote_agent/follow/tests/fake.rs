@@ -81,6 +81,8 @@ pub(super) struct Scripted {
     calls: Mutex<Vec<&'static str>>,
     /// Whether the last call wanted the order of the fields of forms.
     pub wants_order: AtomicBool,
+    /// Cancelled by the first message that the peer answers with a stream.
+    pub opened: CancellationToken,
     /// Cancelled by the first resubscription.
     pub resubscribed: CancellationToken,
     /// Cancelled by the first poll.
@@ -123,6 +125,7 @@ impl Fixture {
             polls: Mutex::new(script.polls.into()),
             calls: Mutex::default(),
             wants_order: AtomicBool::new(false),
+            opened: CancellationToken::new(),
             resubscribed: CancellationToken::new(),
             polled: CancellationToken::new(),
         });
@@ -319,6 +322,7 @@ impl Peer for FakePeer {
 
     async fn stream(&self, _: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
         self.record("stream");
+        self.0.opened.cancel();
         self.open_stream().await
     }
 
