@@ -233,11 +233,16 @@ async fn each_answer_is_printed_and_saved_once_it_is_complete() {
     let send = [&["send", "--follow", "--save", path, "hi"], &args[..]].concat();
     let mut child = command(&send).spawn().unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
-    // The other agent goes on.
-    let lines =
-        tokio::task::spawn_blocking(|| output.lines().take(2).map(Result::unwrap).collect());
-    let lines: Vec<String> = lines.await.unwrap();
-    assert_eq!(lines, ["a:", "  one"]);
+    let states = BufReader::new(child.stderr.take().unwrap());
+    let lines = tokio::task::spawn_blocking(|| {
+        let answer: Vec<String> = output.lines().take(2).map(Result::unwrap).collect();
+        // The other agent goes on.
+        let mut states = states.lines().map(Result::unwrap);
+        (answer, states.any(|line| line == "b: working"))
+    });
+    let (answer, goes_on) = lines.await.unwrap();
+    assert_eq!(answer, ["a:", "  one"]);
+    assert!(goes_on);
     let continuation: Value = serde_json::from_str(&fs::read_to_string(&saved).unwrap()).unwrap();
     assert_eq!(continuation["group"]["members"][0]["state"], "completed");
     child.kill().unwrap();
