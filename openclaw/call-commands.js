@@ -1,4 +1,5 @@
 // The commands of `openclaw remote-agent` that call agents.
+import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import process from "node:process";
@@ -251,7 +252,7 @@ export async function save(file, continuation) {
   // A rename would put a file in the place of a pipe or a device.
   if (before && !before.isFile()) return await writeFile(path, text);
   if (before?.size === Buffer.byteLength(text) && (await readFile(path, "utf8")) === text) return;
-  const written = `${path}.${process.pid}.new`;
+  const written = `${path}.${randomUUID()}.new`;
   try {
     await writeFile(written, text, { mode: 0o600, flag: "wx" });
     await rename(written, path);

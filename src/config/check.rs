@@ -138,7 +138,7 @@ fn check_target(
     let url = normal_url(&target.base_url).map_err(|mut reason| {
         if normal_card_url(&target.base_url).is_ok() {
             reason.push_str(
-                "; a query of the agent card's address belongs into `cardUrl` or `cardPath`",
+                "; a query of the agent card's address belongs in `cardUrl` or `cardPath`",
             );
         }
         ConfigError::at(

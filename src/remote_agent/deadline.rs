@@ -1,10 +1,11 @@
 //! The times of a call: its deadline, and the pauses between polls and subscriptions.
 
 use std::future::Future;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base::backoff::Backoff;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::error::{Reason, ToolError};
@@ -24,6 +25,8 @@ pub(super) struct Deadline {
     wait: Duration,
     cancel: CancellationToken,
     closing: CancellationToken,
+    /// The end of the wait after a cancellation, which is one for all that a call waits for.
+    grace_end: Arc<OnceLock<Instant>>,
 }
 
 impl Deadline {
@@ -38,6 +41,7 @@ impl Deadline {
             wait,
             cancel,
             closing,
+            grace_end: Arc::default(),
         }
     }
 
@@ -144,7 +148,7 @@ impl Deadline {
     ) -> Result<T, ToolError> {
         let cancelled = async {
             self.cancel.cancelled().await;
-            sleep(CANCEL_GRACE).await;
+            sleep_until(*self.grace_end.get_or_init(|| Instant::now() + CANCEL_GRACE)).await;
         };
         tokio::select! {
             biased;

@@ -62,9 +62,7 @@ pub(crate) fn character(text: &str) -> Option<Step> {
         '\r' if text[1..].starts_with('\n') => Kind::Hidden,
         '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' => Kind::LineEnd,
         '\n' | '\t' => Kind::Visible,
-        _ if c.is_control() || matches!(c, '\u{fff9}'..='\u{fffb}') || is_ignorable(c) => {
-            Kind::Hidden
-        }
+        _ if c.is_control() || is_hidden(c) => Kind::Hidden,
         _ => Kind::Visible,
     };
     Some(Step {

@@ -28,17 +28,11 @@ const MAX_ID_BYTES: usize = 1024;
 /// The maximum length of the path of an invalid parameter in an error, in characters.
 const MAX_PATH_CHARS: usize = 100;
 
-/// The methods of requests that the library knows and the current MCP has, and `initialize` of earlier versions. The library
-/// takes one with invalid parameters for an unknown method.
-const METHODS: [&str; 15] = [
-    "completion/complete",
+/// The methods of requests that this server has, and `initialize` of earlier versions. The library takes one with invalid
+/// parameters for an unknown method.
+const METHODS: [&str; 9] = [
     "initialize",
     "ping",
-    "prompts/get",
-    "prompts/list",
-    "resources/list",
-    "resources/read",
-    "resources/templates/list",
     "server/discover",
     "subscriptions/listen",
     "tasks/cancel",

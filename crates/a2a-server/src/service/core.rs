@@ -146,7 +146,7 @@ impl Core {
     }
 
     /// Runs `read`, a call of the store for `client`, within the client's share of the reads. A read without a client is for
-    /// the operator. `read` must not contain another one: a client whose reads wait for each other never gets an answer.
+    /// the operator or for the server itself. `read` must not contain another one: a client whose reads wait for each other never gets an answer.
     pub(super) async fn read<T>(&self, client: Option<&str>, read: impl Future<Output = T>) -> T {
         let _permit = match client {
             Some(client) => Some(self.reads.acquire(client.to_owned()).await),

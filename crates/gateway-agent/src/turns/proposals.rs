@@ -131,9 +131,8 @@ impl Turns {
         for _ in 0..2 {
             let answer = self.answer_turn(&turn, &|_| {}, cancel, until).await;
             let parsed = match &answer {
-                Ok(text) => {
-                    Ballot::read(text, vote::MAX_REASONING_BYTES).map_err(BackendError::new)
-                }
+                Ok(text) => Ballot::read(text, &request, vote::MAX_REASONING_BYTES)
+                    .map_err(BackendError::new),
                 Err(error) => Err(error.clone()),
             };
             match parsed {

@@ -434,11 +434,11 @@ impl KnownVotes {
                 None => known.unknown.push((name, quoted(word))),
             }
         }
-        let sent = entry.votes();
         // Some gateways list the number of votes for each word.
-        if !sent.is_empty() && !members.iter().any(|member| known.has(member)) {
-            let sent = sent.into_iter();
+        if !members.iter().any(|member| known.has(member)) {
+            let sent = entry.votes().into_iter();
             known.votes = sent.map(|(member, vote)| (member, vote.into())).collect();
+            known.unknown.clear();
             known.are_listed = false;
         }
         known
@@ -453,7 +453,7 @@ impl KnownVotes {
         unknown.map(|(_, word)| &**word)
     }
 
-    /// Returns the members without a vote; none if the gateway has not said how anyone voted.
+    /// Returns the members without a vote; none if the gateway has approved and has not said how anyone voted.
     fn missing<'a>(
         &self,
         decision: &Value,

@@ -104,6 +104,11 @@ impl RpcError {
         }
     }
 
+    /// Returns whether the gateway does not know what the request names, such as a deleted session.
+    pub(super) fn is_invalid_request(&self) -> bool {
+        self.code == "INVALID_REQUEST" && !self.is_retryable()
+    }
+
     /// Returns whether the same request may succeed later: as the gateway says, otherwise by the code.
     pub(super) fn is_retryable(&self) -> bool {
         self.retryable

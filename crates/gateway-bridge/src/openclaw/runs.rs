@@ -198,7 +198,7 @@ impl TaskRecord {
     }
 }
 
-/// Returns the status of `run`. Sources, in order: the responses on this connection, `agent.wait`, and the task ledger,
+/// Returns the status of `run`. Sources, in order: the responses that the bridge has seen, `agent.wait`, and the task ledger,
 /// which outlives a restart of the gateway. The text of an answer may come from the session history.
 ///
 /// # Errors
@@ -324,7 +324,7 @@ async fn find_record(
     }
 }
 
-/// Returns the session of a run, as far as this connection or the call knows it.
+/// Returns the session of a run, as far as the bridge or the call knows it.
 fn run_session_key(
     connection: &OpenClawConnection,
     call: &CallContext,
@@ -381,7 +381,7 @@ async fn answer_from_history(
     {
         Ok(history) => Ok(outcome::find_answer(&history, run)),
         // A deleted session has no text, but the run's outcome is still known.
-        Err(RequestError::Refused(rpc_error)) if !rpc_error.is_retryable() => Ok(None),
+        Err(RequestError::Refused(rpc_error)) if rpc_error.is_invalid_request() => Ok(None),
         Err(failure) => Err(failure.into_peer_error("chat.history", &call.agent)),
     }
 }

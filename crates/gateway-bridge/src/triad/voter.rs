@@ -52,13 +52,13 @@ impl Voter {
         prompt: String,
         new_id: impl Fn() -> String,
     ) -> Result<Ballot, String> {
-        let answer = self.answer(links, prompt, new_id()).await?;
-        let reason = match Ballot::read(&answer, MAX_REASONING_BYTES) {
+        let answer = self.answer(links, prompt.clone(), new_id()).await?;
+        let reason = match Ballot::read(&answer, &prompt, MAX_REASONING_BYTES) {
             Ok(ballot) => return Ok(ballot),
             Err(reason) => reason,
         };
         let answer = self.answer(links, retry_prompt(&reason), new_id()).await?;
-        let ballot = Ballot::read(&answer, MAX_REASONING_BYTES);
+        let ballot = Ballot::read(&answer, &prompt, MAX_REASONING_BYTES);
         Ok(ballot.unwrap_or_else(|reason| abstention(&reason)))
     }
 
