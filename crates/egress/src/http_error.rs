@@ -441,7 +441,7 @@ fn alert(alert: AlertDescription) -> String {
     let text = match alert {
         A::NoApplicationProtocol => NO_HTTP_1_1,
         A::CertificateRequired | A::NoCertificate => {
-            "it requires a client certificate; set `auth` of the type `mtls`"
+            "it requires a client certificate; set `auth` of the type `mtls`, or for a gateway the files of certificate and key"
         }
         A::BadCertificate
         | A::UnsupportedCertificate

@@ -169,6 +169,12 @@ async fn clients_present_a_certificate() {
     let output = run_gateway_command(&url, &[&request[..], &own[..2], &other].concat()).await;
     assert_exit_code(&output, 4);
     assert_contains(&output.stderr, &["auth.certificates", "--cert-file"]);
+    let output = run_gateway_command(&url, &[&request[..], &own[..2]].concat()).await;
+    assert_exit_code(&output, 3);
+    assert_contains(
+        &output.stderr,
+        &["requires a client certificate", "for a gateway"],
+    );
     let plain = url.replace("wss:", "ws:");
     for (url, options, shown) in [
         (&url, &["--cert-file", &cert][..], "--key-file"),
