@@ -122,18 +122,10 @@ async fn next_connection_knows_the_session_of_a_run() {
 async fn watcher_gets_the_answer_that_the_wait_does_not_repeat() {
     let (link, mut gateway) = connected().await;
     let call = call_context();
-    let known = async {
-        gateway
-            .respond("agent.wait", json!({"status": "timeout"}))
-            .await;
-        gateway
-            .respond(
-                "tasks.list",
-                json!({"tasks": [{"id": "t", "runId": "run-9", "status": "running"}]}),
-            )
-            .await;
-    };
-    let (stream, ()) = tokio::join!(link.resubscribe(&call, "run-9"), known);
+    let (stream, ()) = tokio::join!(
+        link.resubscribe(&call, "run-9"),
+        answer_running_run(&mut gateway)
+    );
     let mut stream = stream.unwrap();
     let ends = async {
         gateway
@@ -175,6 +167,19 @@ async fn run_is_found_in_ledger_after_gateway_restart() {
     assert_eq!(task.json()["artifacts"][0]["parts"][0]["text"], "hi");
 }
 
+/// Answers the queries about `run-9`, which runs.
+async fn answer_running_run(gateway: &mut Gateway) {
+    gateway
+        .respond("agent.wait", json!({"status": "timeout"}))
+        .await;
+    gateway
+        .respond(
+            "tasks.list",
+            json!({"tasks": [{"id": "t", "runId": "run-9", "status": "running"}]}),
+        )
+        .await;
+}
+
 /// Responds to every query about a run that the gateway does not know it.
 async fn answer_unknown_run(gateway: &mut Gateway) {
     gateway
@@ -205,18 +210,10 @@ async fn unknown_run_is_forgotten() {
 async fn watcher_of_foreign_run_gets_its_text_and_end() {
     let (link, mut gateway) = connected().await;
     let call = call_context();
-    let known = async {
-        gateway
-            .respond("agent.wait", json!({"status": "timeout"}))
-            .await;
-        gateway
-            .respond(
-                "tasks.list",
-                json!({"tasks": [{"id": "t", "runId": "run-9", "status": "running"}]}),
-            )
-            .await;
-    };
-    let (stream, ()) = tokio::join!(link.resubscribe(&call, "run-9"), known);
+    let (stream, ()) = tokio::join!(
+        link.resubscribe(&call, "run-9"),
+        answer_running_run(&mut gateway)
+    );
     let mut stream = stream.unwrap();
     gateway
         .agent(
