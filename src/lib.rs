@@ -4,7 +4,8 @@
 //! reads, or a call. [`plugin`] is one configured instance; `plugin/assembly.rs` gives the tool its peers, from
 //! `crates/a2a-client` and `crates/gateway-bridge`. [`remote_agent`] turns the request of a call into one envelope, and its page
 //! says which file has which step. [`targets`] has the targets, their credentials and agent cards, [`handles`] the names of
-//! tasks, [`audit`] and [`trace`] what an operator reads. [`http_api`] and [`sign_in`] serve the command.
+//! tasks, [`audit`] and [`trace`] what an operator reads. [`sign_in`] and [`pin`] serve the command,
+//! [`http_api`] the MCP server.
 #![allow(
     missing_docs,
     reason = "not a library for others: a comment adds only what a name cannot express"

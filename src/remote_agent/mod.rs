@@ -12,7 +12,8 @@
 //!    `person.rs` lets a person answer the question of an interrupted task, which `question.rs` reads and checks.
 //! 6. `envelope.rs` writes the result, `render/` its text for models, and `call_audit.rs` the line of the audit log.
 //!
-//! `sign_in.rs` lets a person sign in where the target's credential needs that. `error.rs` is the table of errors. Nothing here knows HTTP or the encoding of a protocol.
+//! `sign_in.rs` lets a person sign in where the target's credential needs that. `error.rs` is the table of errors. Of HTTP
+//! and JSON-RPC, only the statuses and codes of errors are known here; the crates of the peers write and read the protocols.
 
 mod actions;
 mod admission;

@@ -50,15 +50,18 @@ pub(super) enum Recovery {
 
 /// Returns what happens after `error`. `is_known` says whether the call has received anything of the task.
 ///
-/// | fault | event | subscription | query |
+/// | fault | event | subscription | query, if the task is known |
 /// |---|---|---|---|
-/// | the connection broke, or no connection | resubscribe | resubscribe | again |
+/// | the connection broke | resubscribe | resubscribe | again |
+/// | no connection | give up | resubscribe, if the task is known | again |
 /// | not JSON, or another shape than the protocol's | skip | query | again |
-/// | 408, 425, 429, 5xx, an internal error | query | query | again |
+/// | 408, 425, 429, 5xx but 501, an internal error | query | query | again |
 /// | a 400 or 404 without an error of the protocol | give up | query | again, once |
 /// | an event or answer above a limit | query | query | give up |
 /// | another error of the agent | query | query | give up |
 /// | credentials, address, TLS, redirects | give up | query, if the task is known | give up |
+///
+/// A query of a task of which nothing is known gives up after any error.
 pub(super) fn after(place: Place, error: &PeerError, is_known: bool) -> Recovery {
     use PeerErrorKind as K;
     let kind = error.kind;

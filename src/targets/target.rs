@@ -163,7 +163,7 @@ pub fn same_place(a: &Url, b: &Url) -> bool {
     a.origin() == b.origin() && a.path().trim_end_matches('/') == b.path().trim_end_matches('/')
 }
 
-/// Builds the target that `target` describes; `place` locates it in the configuration.
+/// Builds the target that `target` describes.
 ///
 /// # Errors
 /// A value is invalid in a way that the schema cannot detect.

@@ -5,9 +5,11 @@
 //! - `discover.rs` fetches a card, and `signature.rs` verifies it.
 //! - `negotiate.rs` chooses interface and version, and keeps the result. `a2a_peer.rs` falls back to another one.
 //! - `ai_catalog.rs` finds agents for a person who adds one.
-//! - `bound_peer.rs` calls one interface in one version. Its binding (`jsonrpc.rs` or `http_json.rs`) sends requests by
-//!   `http_binding.rs`, with the address policy, credentials and headers of `outgoing.rs`. The crate `a2a` serializes requests
-//!   and reads responses, and `response_json.rs` bounds their JSON.
+//! - `bound_peer.rs` calls one interface in one version: the crate `a2a` writes the parameters, the binding (`jsonrpc.rs` or
+//!   `http_json.rs`) puts them into a body, and `http_binding.rs` sends it, with the address policy, credentials and headers of
+//!   `outgoing.rs`.
+//! - Back, `response_json.rs` bounds the JSON of an answer, `events.rs` and `decoder.rs` read it by the crate `a2a`, and `peer_secrets.rs`
+//!   removes secrets. `error.rs` and `challenge.rs` read refusals.
 //!
 //! The caller decides which addresses are allowed. gRPC is not supported; it would be a third binding.
 //!

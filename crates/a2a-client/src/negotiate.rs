@@ -1,5 +1,5 @@
 //! Chooses the interface of a peer and its version (A2A 0.3 §5.6, 1.0 §8.3.2 and §3.6), and keeps what calls discover about
-//! interfaces as long as the instance.
+//! interfaces until the instance is closed.
 
 use std::cmp::Reverse;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The settings of the server.
+//! The settings of the service.
 
 use std::time::Duration;
 

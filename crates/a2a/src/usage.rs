@@ -5,7 +5,7 @@
 //! URI, and the form that it writes itself. A number is only what the peer reports, so any value is possible.
 //!
 //! The reports that a call receives speak of one task: the largest value of each field counts. So a report that an event and the
-//! task repeat counts once, and of a running total its end. Under [`USAGE_KEY`] a server reports the whole task; many other
+//! task repeat counts once, and the last value of a running total counts. Under [`USAGE_KEY`] a server reports the whole task; many other
 //! servers report each turn alone, and only the largest turn of a call counts.
 
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! The command `remote-agent`: a host of the library for a shell, a script or CI.
 //!
 //! Each subcommand is a module with its arguments (`Args`) and a `run` function. [`instance`] locates the shared library
-//! and loads it through the Rust interface. The command links a copy of the library for its types and for `sign_in`, and
-//! calls no tool of it. `interactive_call.rs` shows a call while it runs, `output.rs` prints its result, and `exit.rs` has the
+//! and loads it through the Rust interface. The command links a copy of the library for its types, and for what needs
+//! no tool: sign-in, pins, and the search for agents. `interactive_call.rs` shows a call while it runs, `output.rs` prints its result, and `exit.rs` has the
 //! exit codes; `call.rs` is the filter that scripts drive.
 
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! Classifies IP addresses: public, loopback, special use. Checks a URL against the address policy before resolution;
-//! `resolver` applies the policy to the resolved addresses.
+//! Classifies IP addresses: public, loopback, special use. Chooses the address policy for a URL before resolution;
+//! `resolver.rs` applies it to the resolved addresses, `http.rs` to a literal address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,5 @@
-//! Outgoing connections. The plugin opens every socket to another host through this crate.
+//! Outgoing connections. The plugin and the servers open every socket to another host through this crate,
+//! except that of the Redis store.
 //!
 //! Other crates use the trait [`HttpClient`], which sends a request and returns status, headers and a stream of bytes.
 //! [`ReqwestClient`] implements it with reqwest and guarantees:

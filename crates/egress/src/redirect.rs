@@ -12,7 +12,7 @@ pub const MAX_REDIRECTS: usize = 5;
 /// A response and the URL it came from.
 #[derive(Debug)]
 pub struct Fetched {
-    /// The response. A redirect status means that the redirect leads to another origin or has no valid target.
+    /// The response. A redirect status means that [`follow`] does not follow it.
     pub response: Response,
     /// The final URL, after redirects.
     pub url: Url,

@@ -95,8 +95,7 @@ fn check_all(addresses: Vec<IpAddr>, access: AddressPolicy) -> Result<Vec<IpAddr
     }
 }
 
-/// Resolves names. [`SystemLookup`] is the real one. The client checks the returned addresses and connects only to
-/// these, so a different answer to a second lookup has no effect.
+/// Resolves names. [`SystemLookup`] is the real one.
 pub trait Lookup: Send + Sync + 'static {
     /// Resolves `name`.
     ///

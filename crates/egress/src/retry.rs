@@ -1,4 +1,4 @@
-//! Retries of idempotent requests.
+//! Retries of repeatable requests.
 //!
 //! A [repeatable](Request::repeatable) request is sent again at most twice within three seconds, if the connection
 //! failed or the status is 429, 502, 503 or 504. A `Retry-After` within that time is honored; otherwise the response is

@@ -7,7 +7,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`backend`] | the trait and its types |
-//! | `agent` | connection, queue and status |
+//! | `agent` | connection and status |
 //! | `turns` | one message or proposal, from its arrival to its reply or vote, and the queues |
 //! | `vote` | the request for a vote, and how its answer is parsed |
 //! | `threads` | conversations |

@@ -7,7 +7,7 @@
 //! counts the votes of the triad. A request to a service leaves over HTTP. The reply takes the same way back, and [`audit`] writes
 //! one line.
 //!
-//! `links.rs` names the agents of other gateways, whose connections are clients like others.
+//! `links.rs` names the agents of other gateways. The connection of another gateway is a client like others.
 //!
 //! `state.rs` holds what all connections share, with the limits of one identity in `shares.rs`, subscribers in `channels.rs` and
 //! the keys of agents in `signing.rs`.

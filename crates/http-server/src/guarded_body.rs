@@ -13,7 +13,7 @@ use crate::rate_limit::RateLimitKey;
 /// The maximum size of a frame that does not count. Each connection needs a buffer of this size anyway.
 const UNCOUNTED_BYTES: usize = 8 << 10;
 
-/// A body that keeps `held` until the end of the response, and reserves the bytes of its frames until they are sent.
+/// A body that keeps a guard until the end of the response, and reserves the bytes of its frames until they are sent.
 pub(crate) struct GuardedBody<T> {
     body: Body,
     /// The reserved bytes of later frames, if the length of the body is known.

@@ -200,7 +200,7 @@ impl RequestLimiter {
         Ok(Body::from(bytes))
     }
 
-    /// Reserves the bytes of a response until they are sent, and keeps `held` until the body is dropped.
+    /// Reserves the bytes of a response until they are sent, and keeps `guard` until the body is dropped.
     ///
     /// # Errors
     /// The budget of unread responses is exhausted. The response is then dropped.

@@ -1,4 +1,5 @@
-//! Ids of MCP tasks: the continuation of a task, in text that a client cannot change. And the state of a question to sign in.
+//! Ids of MCP tasks, and the state of a question to sign in. An id has the continuation of its task: over HTTP encrypted for one client,
+//! over stdio, where the client owns the process, as plain text.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Executors that run agents of the OpenClaw on this machine.
+//! Executors that run agents of OpenClaw, or of the collective behind a gateway.
 //!
 //! [`GatewayExecutor`] sends messages to the gateway of OpenClaw. Answers are streamed, and the server finds runs again
-//! after a restart. [`CommandExecutor`] runs `openclaw agent` for each message, with or without a gateway; a turn then
-//! takes half a minute. Both record the delegation depth of a message before its run starts (`delegated.rs`), and
+//! after a restart. [`CommandExecutor`] runs `openclaw agent` for each message, with or without a gateway; without
+//! one, a turn takes half a minute. Both record the delegation depth of a message before its run starts (`delegated.rs`), and
 //! neutralize commands and paths in the text of clients (`gateway_bridge::openclaw`). [`Redacted`] removes the server's
 //! secrets (`environment.rs`) from the output.
 

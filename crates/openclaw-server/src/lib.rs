@@ -3,7 +3,7 @@
 //! - [`config`] reads `serve.json`, [`clients`] reads and changes the client file, [`issuers`] verifies the tokens of OpenID
 //!   providers, and [`sessions`] maps contexts to sessions.
 //! - [`openclaw_file`] reads OpenClaw's own configuration.
-//! - [`executor`] runs tasks with OpenClaw's gateway or with the command `openclaw agent`.
+//! - [`executor`] runs tasks with OpenClaw's gateway, with the command `openclaw agent`, or with a collective.
 //! - [`push_sender`] posts notifications to webhooks under the address policy.
 //! - [`assembly`] builds the server from these parts.
 //!

@@ -4,7 +4,7 @@
 //! `a2a`. These have the shape of A2A 0.3 JSON (`kind`, `completed`) for every protocol. The crates `a2a_client` and
 //! `gateway_bridge` implement the traits.
 //!
-//! `lib.rs` has the traits, `config.rs` what opens a peer and `options.rs` what opens one for a call, `local.rs` the names of
+//! `lib.rs` has the traits. `config.rs` is what a provider needs of a target, `options.rs` what a single call adds. `local.rs` has the names of
 //! agents behind the gateway, and `error.rs` the failures.
 //!
 //! Every failure is a [`PeerError`]. [`Delivered`] says whether the agent may have received the message.

@@ -1,7 +1,6 @@
 //! Renders an envelope as text for models.
 //!
-//! The text is short labelled lines, not JSON: a model reads `task_handle: rah_…` as reliably as JSON, at half the
-//! tokens, and a peer's text stays unescaped. The tool's own lines come first: the outcome, the target, the task's
+//! The text is short labelled lines, not JSON: they cost a model half the tokens, and a peer's text stays unescaped. The tool's own lines come first: the outcome, the target, the task's
 //! handle, one next step. Everything that an agent wrote, ids included, follows inside one fence ([`Fence`]), sanitized
 //! ([`sanitize`]).
 //!

@@ -1,6 +1,6 @@
 //! Checks every request before its handler runs.
 //!
-//! The order of the checks is proxy, `Host`, token, `Origin`, rate, body. A request without a valid token passes these
+//! The order of the checks is proxy, `Host`, limit of guesses, token, `Origin`, rate, open requests, body. A request without a valid token passes these
 //! checks; handlers that need an authenticated client reject it.
 
 use std::net::{IpAddr, SocketAddr};

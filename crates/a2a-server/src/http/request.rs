@@ -146,7 +146,7 @@ pub(crate) fn version_mismatch(what: &str, needed: Version) -> A2aError {
 }
 
 /// What a body may contain. Stored messages and events add levels to it, and clients have limits too: ProtoJSON commonly
-/// 100, other parsers 128. A parsed small value takes up to a hundred times the memory of its text.
+/// 100, other parsers 128. A parsed small value takes up to 320 times the memory of its text.
 pub(crate) const JSON_LIMITS: Limits = Limits {
     depth: 64,
     values: 200_000,

@@ -1,5 +1,5 @@
 //! Quotas: the number of each client's unfinished tasks, and the memory of the JSON values of messages. A parsed value
-//! takes up to 300 times the memory of its text, so limits on bytes of text alone do not bound memory.
+//! takes up to 320 times the memory of its text, so limits on bytes of text alone do not bound memory.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -202,10 +202,10 @@ mod tests {
     fn refuses_values_of_a_client_beyond_its_share() {
         let value_quota = ValueQuota::default();
         let permit = value_quota.try_acquire("ann", &heavy(40 << 20)).unwrap();
-        let to_a2a_error = value_quota
+        let error = value_quota
             .try_acquire("ann", &heavy(40 << 20))
             .unwrap_err();
-        assert_eq!(to_a2a_error.reason, ErrorReason::ResourceExhausted);
+        assert_eq!(error.reason, ErrorReason::ResourceExhausted);
         assert!(
             value_quota
                 .try_acquire("bob", &heavy(40 << 20))

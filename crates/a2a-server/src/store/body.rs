@@ -1,6 +1,6 @@
 //! The JSON of a task in a store: its record at some revision, and the later changes.
 //!
-//! Parsed JSON takes up to a hundred times the memory of its text, so stores parse a task only when the server uses it.
+//! Parsed JSON takes up to 320 times the memory of its text, so stores parse a task only when the server uses it.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,9 @@
 //! Sessions on disk: JSON Lines, one append-only file per session.
 //!
 //! Below the state directory, `agents/NAME/sessions/FILE.jsonl` contains the entries of one session, one per line, in the
-//! format of Heretek A2A §7.2. A written line never changes. Archiving moves the file to `agents/NAME/archive/`; deleting
-//! removes it. A crash loses at most an incomplete line at the end of a file. With `sessions.encryption`, each line is encrypted.
+//! format of Heretek A2A §7.2. Only `rekey` changes a written line. Archiving moves the file to `agents/NAME/archive/`; deleting
+//! removes it. A kill loses only entries that are not acknowledged; what
+//! a loss of power loses depends on [`Fsync`](base::files::Fsync). With `sessions.encryption`, each line is encrypted.
 
 mod encryption;
 mod line;
@@ -92,8 +93,8 @@ impl Sessions {
     /// Appends an entry. Entries are appended in the order of the calls, even if the caller drops the future.
     ///
     /// # Errors
-    /// 4001, 4002 or 4004 if the session does not accept entries, 3003 if the queue is full, 3004 if the write failed. On
-    /// error the file does not contain the entry.
+    /// 4001, 4002 or 4004 if the session does not accept entries, 3003 if the queue is full, 3004 if the write failed. The
+    /// file does not contain the entry then, unless its removal failed too.
     pub fn append(
         &self,
         agent: &str,

@@ -1,7 +1,7 @@
 //! The write queue.
 //!
-//! One writer at a time takes all lines of the queue. Lines of one session that arrive together share one write and one
-//! sync; several sessions are synced in parallel.
+//! One writer at a time takes all lines of the queue. Lines of one session that arrive together share one write. With
+//! `fsync: always` they share one sync too, and several sessions are synced in parallel.
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -307,7 +307,7 @@ impl Store {
     fn sync(&self) -> Result<(), SessionError> {
         let mut result = Ok(());
         let _syncing = self.syncing.lock();
-        // No message waits for the syncs: the guard of the set ends here.
+        // `take` releases the lock of the set before the syncs, so no message waits for them.
         let unsynced = std::mem::take(&mut *self.unsynced.lock());
         for path in unsynced {
             let synced = match path.is_dir() {

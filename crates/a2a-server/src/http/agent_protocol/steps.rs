@@ -1,5 +1,5 @@
-//! Steps: tasks of A2A in the form of the Agent Protocol. Their artifacts (the parts that the agent created, and the
-//! files of the client), and the pages of lists.
+//! Writes tasks of A2A as steps of the Agent Protocol, with their artifacts (the parts that the agent created, and the files
+//! of the client), and the pages of lists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
