@@ -44,11 +44,11 @@ pub(super) enum Verdict {
 
 impl Verdict {
     /// Reads the outcome of a call that reached its target, or tried to, and whose target `has_answered` another request of it.
-    /// `waits_fully` says that the call had the time that the operator gives an agent, and not one of its request.
+    /// `uses_default_timeout` says that the call had the time that the operator gives an agent, and not one of its request.
     pub(super) fn of(
         outcome: Result<(), &ToolError>,
         has_answered: bool,
-        waits_fully: bool,
+        uses_default_timeout: bool,
     ) -> Self {
         if has_answered {
             return Self::Answered;
@@ -62,7 +62,7 @@ impl Verdict {
             Reason::Dns | Reason::Unreachable | Reason::Tls | Reason::ConnectionCut => {
                 Self::Failed(error.reason)
             }
-            Reason::Timeout if waits_fully => Self::Failed(error.reason),
+            Reason::Timeout if uses_default_timeout => Self::Failed(error.reason),
             // 500 may be about one message.
             Reason::HttpStatus if matches!(status, Some(502..=504)) => Self::Failed(error.reason),
             Reason::HttpStatus

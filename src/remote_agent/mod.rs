@@ -381,11 +381,11 @@ impl RemoteAgent {
             .min(MAX_CALL_TIMEOUT);
         let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
         let metrics = call_audit.set_resolved(&resolved);
-        let extends = request.timeout_ms.is_none();
+        let uses_default_timeout = request.timeout_ms.is_none();
         let caller = &call_audit.caller;
         let mut person = CallPerson {
             person: tool_call.person,
-            extends,
+            uses_default_timeout,
             writes: caller.by_person,
             ..CallPerson::default()
         };
@@ -456,12 +456,14 @@ impl RemoteAgent {
         // A timeout in the request limits the blocking send; without one, the send becomes a task before the host's own
         // timeout.
         let wait = Duration::from_millis(self.limits.wait_ms);
-        let wait_until = call.deadline.wait_until(extends.then_some(wait));
+        let wait_until = call
+            .deadline
+            .wait_until(uses_default_timeout.then_some(wait));
         call.wait_until = Some(wait_until);
         let done = actions::run(&mut call, request).await;
         if let Some(admitted) = admitted {
             let has_answered = has_answered.load(Ordering::Relaxed);
-            let verdict = Verdict::of(done.as_ref().map(drop), has_answered, extends);
+            let verdict = Verdict::of(done.as_ref().map(drop), has_answered, uses_default_timeout);
             let now = (self.env.now(), self.env.system_time());
             // A person's time is not the target's.
             let took = (call.person.questions == 0).then(|| now.0.saturating_duration_since(began));

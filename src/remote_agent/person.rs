@@ -96,7 +96,8 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
             AnswerAction::Decline | AnswerAction::Model => Some(ReportOutcome::Declined),
             AnswerAction::Unreachable | AnswerAction::Later => Some(ReportOutcome::Unreachable),
             AnswerAction::Timeout
-                if !call.person.extends && call.deadline.before_end() > MIN_TIMEOUT + pause =>
+                if !call.person.uses_default_timeout
+                    && call.deadline.before_end() > MIN_TIMEOUT + pause =>
             {
                 call.deadline.run_without_limit(sleep(pause)).await?;
                 continue;

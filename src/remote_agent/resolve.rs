@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::handles::{Handle, HandleLookup};
-use crate::targets::{Catalog, Target, TargetError, local_name, same_place};
+use crate::targets::{Catalog, Target, TargetError, local_name, same_base_url};
 
 use super::error::{Reason, ToolError};
 use super::request::{ReceivedTarget, Request};
@@ -170,7 +170,7 @@ fn check_same_target(
 /// Returns whether `url` is the base URL of `target`, in any spelling.
 fn has_url(url: &str, target: &Target) -> bool {
     url == target.url
-        || url::Url::parse(url).is_ok_and(|url| same_place(&url, &target.peer_config.base_url))
+        || url::Url::parse(url).is_ok_and(|url| same_base_url(&url, &target.peer_config.base_url))
 }
 
 fn explicit_target(request: &Request, catalog: &Catalog) -> Result<Option<Arc<Target>>, ToolError> {

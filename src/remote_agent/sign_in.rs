@@ -204,8 +204,8 @@ impl SignIn {
     }
 
     /// Asks a person during a call, unless another call has a token meanwhile. Of the calls that wait for the same token one asks,
-    /// and a person's refusal is for all of them, and for the calls of the next minutes. If the call `extends`, the time of a
-    /// person does not count.
+    /// and a person's refusal is for all of them, and for the calls of the next minutes. If the call
+    /// `uses_default_timeout`, the time of a person does not count.
     ///
     /// # Errors
     /// The person does not sign in, or the call has ended. Nothing was sent to the agent.
@@ -213,7 +213,7 @@ impl SignIn {
         &self,
         person: &dyn Person,
         deadline: &Deadline,
-        extends: bool,
+        uses_default_timeout: bool,
     ) -> Result<(), ToolError> {
         let began = Instant::now();
         let turn = deadline.run(self.client.signing_in.lock()).await;
@@ -228,7 +228,7 @@ impl SignIn {
         }
         let asking = self.ask_with(person, &mut turn);
         let asked = async {
-            if extends {
+            if uses_default_timeout {
                 return asking.await;
             }
             let asked = timeout(deadline.before_end(), asking).await;
@@ -479,7 +479,7 @@ impl super::RemoteAgent {
         if call.action == Action::Send {
             call.check_budget().await.map_err(unsent)?;
         }
-        let asked = sign_in.ask_in_turn(person, &call.deadline, call.person.extends);
+        let asked = sign_in.ask_in_turn(person, &call.deadline, call.person.uses_default_timeout);
         asked.await.map_err(unsent)?;
         call.renew_deadline();
         Ok(())

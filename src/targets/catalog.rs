@@ -12,7 +12,7 @@ use peer::{CardLocation, PeerConfig};
 
 use super::credentials::{self, Files};
 use super::local::{Local, local_name};
-use super::target::{Target, configured, given_card, millis, same_place, transports};
+use super::target::{Target, configured, given_card, millis, same_base_url, transports};
 
 /// The reason that a requested target cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl Catalog {
     fn at(&self, url: &str, parsed: &Url) -> impl Iterator<Item = &Arc<Target>> {
         self.targets.iter().filter(move |target| {
             if self.normalize {
-                target.url == url || same_place(&target.peer_config.base_url, parsed)
+                target.url == url || same_base_url(&target.peer_config.base_url, parsed)
             } else {
                 target.url == url
             }

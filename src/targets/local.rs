@@ -8,7 +8,7 @@ use crate::config::{Config, Gateway, Secret, gateway_url};
 use a2a::Transport;
 use peer::{CardLocation, PeerConfig};
 
-use super::target::{Target, millis, same_place};
+use super::target::{Target, millis, same_base_url};
 
 /// The prefix of the alias of such a target.
 const ALIAS: &str = "gateway:";
@@ -116,7 +116,7 @@ impl Local {
     /// not be called.
     pub(super) fn at(&self, url: &Url, card_path: &str) -> Option<Arc<Target>> {
         let name = card_path.strip_prefix(CARD)?;
-        same_place(&self.gateway_target.peer_config.base_url, url)
+        same_base_url(&self.gateway_target.peer_config.base_url, url)
             .then(|| self.target(name))
             .flatten()
     }

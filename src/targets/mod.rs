@@ -15,4 +15,4 @@ pub use catalog::{Catalog, TargetError};
 pub use credentials::local_trust;
 pub use local::{Local, NAME_PATTERN, local_alias, local_name};
 pub use pins::{CardChange, CardError, PinError, PinFile, PinState, SeenCards, add_changes};
-pub use target::{Target, for_user, same_place, transports};
+pub use target::{Target, for_user, same_base_url, transports};

@@ -159,7 +159,7 @@ fn key(peer_config: &PeerConfig) -> Arc<str> {
 }
 
 /// Returns whether two base URLs are equal but for a trailing slash.
-pub fn same_place(a: &Url, b: &Url) -> bool {
+pub fn same_base_url(a: &Url, b: &Url) -> bool {
     a.origin() == b.origin() && a.path().trim_end_matches('/') == b.path().trim_end_matches('/')
 }
 

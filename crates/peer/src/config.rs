@@ -162,7 +162,7 @@ impl PeerConfig {
     /// Returns whether `url` has one of the origins that receive the configured credentials.
     pub fn is_own_origin(&self, url: &Url) -> bool {
         self.configured_urls()
-            .any(|own| own.scheme() == url.scheme() && same_place(own, url))
+            .any(|own| own.scheme() == url.scheme() && same_host_and_port(own, url))
     }
 
     /// Returns the extensions to activate that the card offers with the expected parameters.
@@ -184,7 +184,8 @@ impl PeerConfig {
 
     /// Returns whether the operator configured the host and port of `url`.
     pub fn is_configured_host(&self, url: &Url) -> bool {
-        self.configured_urls().any(|own| same_place(own, url))
+        self.configured_urls()
+            .any(|own| same_host_and_port(own, url))
     }
 }
 
@@ -209,7 +210,7 @@ fn split_card(base_url: Url, card: CardLocation) -> (Url, CardLocation) {
 
 /// Returns whether two URLs have the same host and port. `localhost`, 127.0.0.1 and [::1] count as one host, because
 /// servers and operators mix them.
-fn same_place(a: &Url, b: &Url) -> bool {
+fn same_host_and_port(a: &Url, b: &Url) -> bool {
     let loopback = |url: &Url| match url.host() {
         Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
         Some(Host::Ipv4(ip)) => ip == Ipv4Addr::LOCALHOST,

@@ -57,7 +57,7 @@ pub(in crate::remote_agent) struct PendingAnswer {
 pub(in crate::remote_agent) struct CallPerson<'a> {
     pub(in crate::remote_agent) person: Option<&'a dyn Person>,
     /// Whether the time that a person takes does not count: the request has no timeout of its own.
-    pub(in crate::remote_agent) extends: bool,
+    pub(in crate::remote_agent) uses_default_timeout: bool,
     /// Whether a person wrote the message of the call.
     pub(in crate::remote_agent) writes: bool,
     /// Who passed the work on, the first first.
@@ -181,7 +181,7 @@ impl<'a> Call<'a> {
 
     /// Returns how long a question may wait. A request with a timeout of its own keeps some of it for the result.
     pub(in crate::remote_agent) fn time_for_person(&self, most: Duration) -> Duration {
-        if self.person.extends {
+        if self.person.uses_default_timeout {
             return most;
         }
         self.deadline.before_end().min(most)
@@ -189,7 +189,7 @@ impl<'a> Call<'a> {
 
     /// Gives the agent its whole time again after a person took theirs.
     pub(in crate::remote_agent) fn renew_deadline(&mut self) {
-        if self.person.extends {
+        if self.person.uses_default_timeout {
             self.deadline = self.deadline.renewed();
         }
     }
