@@ -144,11 +144,11 @@ fn signer(gateway: &Gateway) -> Result<Option<Signer>, ConfigError> {
         return Ok(None);
     };
     // A call without the secret fails before it reaches the gateway.
-    let source = signing.key_source();
-    let Some(source) = source.filter(|source| source.variable().is_none()) else {
+    let source = &signing.key;
+    if source.secret().and_then(Secret::variable).is_some() {
         return Ok(None);
-    };
-    let signer = Signer::read(&signing.agent, &source, |name| std::env::var(name).ok());
+    }
+    let signer = Signer::read(&signing.agent, source, |name| std::env::var(name).ok());
     signer
         .map(Some)
         .map_err(|error| ConfigError::at(format!("/gateway/signing/{}", source.member()), error))
