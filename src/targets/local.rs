@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use url::Url;
 
-use crate::config::{Config, Gateway, Secret, gateway_url};
+use crate::config::{Config, Gateway, gateway_url};
 use a2a::Transport;
 use base::key_source::KeySource;
 use peer::{CardLocation, PeerConfig};
@@ -162,10 +162,7 @@ fn unresolved(gateway: &Gateway) -> Option<String> {
     let key = gateway.signing.as_ref().map(|signing| &signing.key);
     let key = key.and_then(KeySource::secret);
     let mut secrets = gateway.token.iter().chain(key);
-    secrets.find_map(|secret| match secret {
-        Secret::Known(_) | Secret::Resolved(_) => None,
-        Secret::Unresolved { source, id } => Some(format!("{source}:{id}")),
-    })
+    secrets.find_map(|secret| secret.value().err())
 }
 
 #[cfg(test)]

@@ -99,8 +99,10 @@ impl fmt::Display for KeySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::KeyFile(path) => write!(f, "the file `{}`", path.display()),
-            Self::Key(Secret::Unresolved { id, .. }) => write!(f, "the variable `{id}`"),
-            Self::Key(_) => f.write_str("the secret"),
+            Self::Key(secret) => match secret.variable() {
+                Some(name) => write!(f, "the variable `{name}`"),
+                None => f.write_str("the secret"),
+            },
             Self::Credential(name) => write!(f, "the credential `{name}`"),
         }
     }
