@@ -26,8 +26,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use ::collective::AgentStatus;
-use ::collective::SUBPROTOCOL;
+use ::collective::{AgentStatus, SUBPROTOCOL};
 use a2a::SendRequest;
 use base::backoff::Backoff;
 use base::environment::Environment;
