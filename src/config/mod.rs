@@ -256,7 +256,8 @@ settings! {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewaySigning {
-    /// The agent that the gateway's credential names.
+    /// The agent that the gateway's credential names. The schema requires it.
+    #[serde(default)]
     pub agent: String,
     /// Where its private key is.
     #[serde(flatten)]

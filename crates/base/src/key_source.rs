@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
 use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::config::Secret;
@@ -92,6 +92,25 @@ impl KeySource {
             }
         }
     }
+}
+
+/// Deserializes an object that names a source, or none. Flattened into a struct, an `Option` would ignore a source of a wrong type.
+///
+/// # Errors
+/// A member has the wrong type.
+pub fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<KeySource>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Members {
+        key_file: Option<PathBuf>,
+        key: Option<Secret>,
+        credential: Option<String>,
+    }
+    let members = Members::deserialize(deserializer)?;
+    let key_file = members.key_file.map(KeySource::KeyFile);
+    let key = members.key.map(KeySource::Key);
+    let credential = members.credential.map(KeySource::Credential);
+    Ok(key_file.or(key).or(credential))
 }
 
 /// Writes the subject of a sentence about the key, without the key itself.

@@ -107,7 +107,7 @@ settings! {
         /// Whether the first key that a configured agent advertises becomes its key.
         pub pin_first_use: bool,
         /// Where the private key is with which the gateway signs decisions; `None` leaves them unsigned.
-        #[serde(flatten)]
+        #[serde(flatten, deserialize_with = "base::key_source::optional")]
         pub key: Option<KeySource>,
     }
 }
