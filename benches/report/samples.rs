@@ -29,8 +29,10 @@ pub(crate) struct Series {
 }
 
 impl Section {
-    /// Adds the value of one round.
+    /// Adds the value of one round, with five significant digits, which exceed the precision of the measurement. Tables
+    /// drawn now and from the stored values thus agree.
     pub(crate) fn add(&mut self, case: &str, subject: &str, metric: &str, value: f64) {
+        let value = format!("{value:.4e}").parse().unwrap();
         let matches = |series: &&mut Series| {
             series.case == case && series.subject == subject && series.metric == metric
         };
@@ -126,24 +128,13 @@ pub(crate) fn write(path: &Path, measured: &Measured) {
         });
         let head = head.unwrap();
         let head = head.strip_suffix("[]}").unwrap();
-        let lines = section.series.iter().map(|series| {
-            // Four significant digits exceed the precision of the measurement.
-            let values = series.values.iter().map(|value| rounded(*value)).collect();
-            let series = Series {
-                values,
-                ..series.clone()
-            };
-            serde_json::to_string(&series).unwrap()
-        });
+        let series = section.series.iter();
+        let lines = series.map(|series| serde_json::to_string(series).unwrap());
         let lines = lines.collect::<Vec<_>>().join(",\n");
         text += &format!("{comma}{name:?}: {head}[\n{lines}\n]}}");
     }
     text += "\n}\n";
     fs::write(path, text).unwrap();
-}
-
-fn rounded(value: f64) -> f64 {
-    format!("{value:.4e}").parse().unwrap()
 }
 
 /// Returns the properties of the machine that affect the values.

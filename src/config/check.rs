@@ -9,7 +9,7 @@ use egress::address::{is_loopback, literal_ip};
 use gateway_bridge::DialectChoice;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
-use secrecy::ExposeSecret as _;
+use secrecy::ExposeSecret;
 use serde_json::Value;
 use url::Url;
 
@@ -477,10 +477,7 @@ fn parse_key_header(name: &str) -> Result<HeaderName, String> {
 
 /// Returns a secret; `None` if the host has not resolved it.
 fn known_secret(secret: &Secret) -> Option<&str> {
-    match secret {
-        Secret::Known(text) | Secret::Resolved(text) => Some(text.expose_secret()),
-        Secret::Unresolved { .. } => None,
-    }
+    secret.value().ok().map(ExposeSecret::expose_secret)
 }
 
 fn check_header_value(secret: &Secret, what: &str) -> Result<(), String> {

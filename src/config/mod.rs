@@ -256,25 +256,12 @@ settings! {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewaySigning {
-    /// The agent that the gateway's credential names.
+    /// The agent that the gateway's credential names. The schema requires it.
+    #[serde(default)]
     pub agent: String,
-    /// The file with its private key (PEM).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key_file: Option<PathBuf>,
-    /// That key, instead of the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<Secret>,
-    /// The credential of systemd with that key, instead of the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub credential: Option<String>,
-}
-
-impl GatewaySigning {
-    /// Returns where the private key is. A valid configuration has one.
-    pub fn key_source(&self) -> Option<KeySource> {
-        let file = self.key_file.as_deref();
-        KeySource::from_members(file, self.key.as_ref(), self.credential.as_deref())
-    }
+    /// Where its private key is.
+    #[serde(flatten)]
+    pub key: KeySource,
 }
 
 /// The TLS settings of wss.

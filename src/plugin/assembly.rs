@@ -16,7 +16,7 @@ use egress::{HttpClient, ReqwestClient};
 use gateway_bridge::{BridgedGateway, Settings, Signer};
 use peer::{CallOptions, CardEtag, Discovered, Peer, PeerConfig, PeerError, PeerProvider};
 
-use crate::config::{Config, ConfigError, Gateway, Secret, gateway_url};
+use crate::config::{Config, ConfigError, Gateway, gateway_url};
 use crate::remote_agent::{PollIntervals, RemoteAgent};
 use crate::targets::local_trust;
 
@@ -144,11 +144,14 @@ fn signer(gateway: &Gateway) -> Result<Option<Signer>, ConfigError> {
         return Ok(None);
     };
     // A call without the secret fails before it reaches the gateway.
-    let source = signing.key_source();
-    let Some(source) = source.filter(|source| source.variable().is_none()) else {
+    let source = &signing.key;
+    if source
+        .secret()
+        .is_some_and(|secret| secret.value().is_err())
+    {
         return Ok(None);
-    };
-    let signer = Signer::read(&signing.agent, &source, |name| std::env::var(name).ok());
+    }
+    let signer = Signer::read(&signing.agent, source, |name| std::env::var(name).ok());
     signer
         .map(Some)
         .map_err(|error| ConfigError::at(format!("/gateway/signing/{}", source.member()), error))
@@ -170,10 +173,10 @@ fn settings(config: &Config) -> Result<Option<Settings>, ConfigError> {
         dialect: gateway.dialect,
         protocol: gateway.protocol.clone(),
         // A call without the secret fails before it reaches the gateway.
-        token: gateway.token.as_ref().and_then(|token| match token {
-            Secret::Known(token) | Secret::Resolved(token) => Some(token.clone()),
-            Secret::Unresolved { .. } => None,
-        }),
+        token: gateway
+            .token
+            .as_ref()
+            .and_then(|token| token.value().ok().cloned()),
         timeout: Duration::from_millis(gateway.timeout_ms),
         heartbeat: Duration::from_millis(gateway.heartbeat_ms),
         allow_remote: gateway.allow_remote,

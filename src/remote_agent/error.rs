@@ -5,7 +5,7 @@ mod tool_error;
 use base::named;
 use collective::ErrorCode;
 use egress::NetFault;
-use peer::{Delivered, PeerErrorKind as Kind};
+use peer::{Delivered, PeerError, PeerErrorKind as Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -349,6 +349,35 @@ reasons! {
         "Call again when the plugin has been reloaded.";
 }
 
+named! {
+    /// The cause that an error of a peer names, and the hint that then replaces that of the reason.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum PeerCause {
+        UnknownTask = "The agent knows no such task, or no longer: check task_id and the target. Send starts a new task.",
+        NotCancelable = "The task has ended, so nothing is left to cancel: status shows how it ended.",
+        Unsupported = "The agent does not do this, or not in the state of the task. A task that works may take no message: watch it until it ends or asks, then send again.",
+        Failed = "The agent failed, whatever the request says: the log of the agent's server has the cause.",
+        /// The request exceeds a quota (RFC 6585 §4).
+        Quota = "The agent, or a server before it, takes only so many requests in a time: wait, as long as the message says if it does, and then make the request once more.",
+    }
+}
+
+impl PeerCause {
+    /// Reads the code of A2A (A2A 1.0 §5.4) or JSON-RPC, else the HTTP status.
+    fn in_error(error: &PeerError) -> Option<Self> {
+        let code = error.rpc_code.filter(|code| *code < 0);
+        let status = error.http_status.unwrap_or_default();
+        Some(match (code, error.kind, status) {
+            (Some(-32001), ..) => Self::UnknownTask,
+            (Some(-32002), ..) => Self::NotCancelable,
+            (Some(-32004), ..) | (None, Kind::Rpc, 501) => Self::Unsupported,
+            (Some(-32603), ..) | (None, Kind::Rpc, 500..600) => Self::Failed,
+            (None, Kind::Rpc | Kind::HttpStatus, 429) => Self::Quota,
+            _ => return None,
+        })
+    }
+}
+
 /// The hint for a message that the peer may have received.
 const MAYBE_SENT: &str = "The agent may have the message and be working on it: find out before you send it again. \
 With follow_updates or task_requirement: required there is a task to ask about.";
@@ -400,12 +429,19 @@ impl Reason {
 
     /// Returns the next step after a `send` that the peer has received, or may have, where the hint of the reason would be
     /// to send again.
-    fn hint_after_delivery(self, delivered: Delivered, has_task: bool) -> Option<&'static str> {
+    fn hint_after_delivery(
+        self,
+        delivered: Delivered,
+        has_task: bool,
+        cause: Option<PeerCause>,
+    ) -> Option<&'static str> {
         match (delivered, has_task) {
             (Delivered::No, _) => None,
             (_, false) if self == Self::InvalidResponse => Some(UNREADABLE),
             (_, true) if self == Self::InvalidResponse => Some(HAS_TASK),
             _ if !self.row().repeats => None,
+            // A message refused for a quota is for later, also one that a server before the agent refused.
+            (_, false) if cause == Some(PeerCause::Quota) => None,
             // Its own hint leads to the task.
             (_, true) if self == Self::StreamCut => None,
             (_, true) => Some(HAS_TASK),

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use a2a::{Part, Task};
+use a2a::{Part, Task, text_part};
 use peer::{Delivered, Peer};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::artifacts::Source;
@@ -183,7 +183,7 @@ fn open_question(call: &Call<'_>) -> Option<(Wording, String)> {
     if parts.is_empty() {
         // Some agents ask in a message of their own.
         let text = call.collected.message_text.iter();
-        parts.extend(text.map(|text| json!({"kind": "text", "text": text})));
+        parts.extend(text.map(text_part));
     }
     let waits = state.is_interrupted();
     let wording = waits.then(|| Wording::read(&about, state, &parts, &call.field_order))?;

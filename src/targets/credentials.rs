@@ -205,10 +205,7 @@ fn command<T>(program: &Program) -> CommandCredential<T> {
 }
 
 fn resolved(secret: &Secret) -> Result<SecretString, CredentialError> {
-    match secret {
-        Secret::Known(text) | Secret::Resolved(text) => Ok(text.clone()),
-        Secret::Unresolved { source, id } => Err(CredentialError::Secret(format!("{source}:{id}"))),
-    }
+    secret.value().cloned().map_err(CredentialError::Secret)
 }
 
 /// The TLS trust of a target's connections.

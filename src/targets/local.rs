@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use url::Url;
 
-use crate::config::{Config, Gateway, Secret, gateway_url};
+use crate::config::{Config, Gateway, gateway_url};
 use a2a::Transport;
+use base::key_source::KeySource;
 use peer::{CardLocation, PeerConfig};
 
 use super::target::{Target, millis, same_base_url};
@@ -158,13 +159,10 @@ fn to_http_url(address: &Url) -> Option<Url> {
 
 /// Returns the reference of a token or a signing key that the host has not resolved.
 fn unresolved(gateway: &Gateway) -> Option<String> {
-    let key = gateway.signing.as_ref();
-    let key = key.and_then(|signing| signing.key.as_ref());
+    let key = gateway.signing.as_ref().map(|signing| &signing.key);
+    let key = key.and_then(KeySource::secret);
     let mut secrets = gateway.token.iter().chain(key);
-    secrets.find_map(|secret| match secret {
-        Secret::Known(_) | Secret::Resolved(_) => None,
-        Secret::Unresolved { source, id } => Some(format!("{source}:{id}")),
-    })
+    secrets.find_map(|secret| secret.value().err())
 }
 
 #[cfg(test)]

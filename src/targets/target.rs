@@ -326,15 +326,15 @@ fn headers(
     let mut headers = Vec::new();
     for (name, value) in values.iter() {
         let name = HeaderName::try_from(name).map_err(|e| e.to_string())?;
-        match value {
-            Secret::Known(value) | Secret::Resolved(value) => {
+        match value.value() {
+            Ok(value) => {
                 let mut value =
                     HeaderValue::try_from(value.expose_secret()).map_err(|e| e.to_string())?;
                 value.set_sensitive(true);
                 headers.push((name, value));
             }
-            Secret::Unresolved { source, id } => {
-                unresolved.get_or_insert_with(|| format!("{source}:{id}"));
+            Err(reference) => {
+                unresolved.get_or_insert(reference);
             }
         }
     }

@@ -159,14 +159,7 @@ fn disconnected_client_cancels_its_task() {
 fn start_late_agent(has_left: mpsc::Receiver<()>) -> (String, Journal<String>) {
     let received = Journal::new();
     let (has_left, seen) = (Mutex::new(has_left), received.clone());
-    let address = http::serve(move |request, stream| {
-        if request.method == "GET" {
-            let host = request.header("host").unwrap();
-            let card = card()
-                .to_string()
-                .replace("{{origin}}", &format!("http://{host}"));
-            return http::answer(stream, "200 OK", "application/json", &card);
-        }
+    let url = http::serve_agent(&card(), move |request, stream| {
         let body = request.json();
         seen.push(body["method"].as_str().unwrap().to_owned());
         let answer =
@@ -187,7 +180,7 @@ fn start_late_agent(has_left: mpsc::Receiver<()>) -> (String, Journal<String>) {
             &answer(task("canceled")),
         );
     });
-    (format!("http://{address}"), received)
+    (url, received)
 }
 
 #[test]

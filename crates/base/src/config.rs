@@ -171,31 +171,42 @@ pub enum Secret {
 }
 
 impl Secret {
-    /// Returns the name of a secret that is not resolved.
+    /// Returns the name of the environment variable with the secret, if a reference names one.
     pub fn variable(&self) -> Option<&str> {
         match self {
-            Self::Known(_) | Self::Resolved(_) => None,
-            Self::Unresolved { id, .. } => Some(id),
+            Self::Unresolved { source, id } if source == "env" => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Returns the value.
+    ///
+    /// # Errors
+    /// The host has not resolved the secret; its reference, as `SOURCE:ID`.
+    pub fn value(&self) -> Result<&SecretString, String> {
+        match self {
+            Self::Known(value) | Self::Resolved(value) => Ok(value),
+            Self::Unresolved { source, id } => Err(format!("{source}:{id}")),
         }
     }
 
     /// Returns the value. `variable` returns the value of an environment variable.
     ///
     /// # Errors
-    /// The variable of a reference is not set; a sentence without a full stop.
+    /// The variable of a reference is not set, or the reference is to another source; a sentence without a full stop.
     pub fn resolve(
         &self,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<SecretString, String> {
-        match self {
-            Self::Known(known) | Self::Resolved(known) => Ok(known.clone()),
-            Self::Unresolved { id, .. } => variable(id)
-                .filter(|value| !value.is_empty())
-                .map(SecretString::from)
-                .ok_or_else(|| {
-                    format!("the environment variable `{id}` is not set; put the secret there")
-                }),
-        }
+        let Some(name) = self.variable() else {
+            return self.value().cloned().map_err(|reference| {
+                format!("the host has not resolved the secret `{reference}`; use one of the source `env`")
+            });
+        };
+        let value = variable(name).filter(|value| !value.is_empty());
+        value.map(SecretString::from).ok_or_else(|| {
+            format!("the environment variable `{name}` is not set; put the secret there")
+        })
     }
 }
 
@@ -479,6 +490,25 @@ mod tests {
         let mut value = serde_json::from_str(text).unwrap_or_default();
         validation::normalize_integers(&mut value);
         value.to_string()
+    }
+
+    #[test]
+    fn only_a_reference_to_the_environment_names_a_variable() {
+        for (source, error) in [
+            ("env", "the environment variable `A` is not set"),
+            ("file", "has not resolved the secret `file:A`"),
+        ] {
+            let reference = serde_json::json!({"source": source, "id": "A"});
+            let secret: Secret = serde_json::from_value(reference).unwrap();
+            let named = secret.variable();
+            assert_eq!(named, (source == "env").then_some("A"));
+            let message = secret.resolve(|_| None).unwrap_err();
+            assert!(message.contains(error), "{message}");
+            assert_eq!(
+                secret.resolve(|_| Some("x".into())).is_ok(),
+                named.is_some()
+            );
+        }
     }
 
     #[test]

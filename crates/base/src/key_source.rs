@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
 use secrecy::SecretString;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::config::Secret;
@@ -14,7 +14,7 @@ use crate::files;
 const CREDENTIALS_DIRECTORY: &str = "CREDENTIALS_DIRECTORY";
 
 /// Where a key is. In JSON, an object with one of these members.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum KeySource {
     /// In a file that only its owner can read.
@@ -43,18 +43,6 @@ impl KeySource {
         }
     }
 
-    /// Returns the source that an object of a configuration with these members names; `None` without any.
-    pub fn from_members(
-        key_file: Option<&Path>,
-        key: Option<&Secret>,
-        credential: Option<&str>,
-    ) -> Option<Self> {
-        let key_file = key_file.map(|path| Self::KeyFile(path.to_owned()));
-        let key = key.cloned().map(Self::Key);
-        let credential = credential.map(|name| Self::Credential(name.to_owned()));
-        key_file.or(key).or(credential)
-    }
-
     /// Returns the name of its member in JSON.
     pub fn member(&self) -> &'static str {
         let [key_file, key, credential] = Self::MEMBERS;
@@ -73,10 +61,10 @@ impl KeySource {
         }
     }
 
-    /// Returns the name of the environment variable, if the key is in one.
-    pub fn variable(&self) -> Option<&str> {
+    /// Returns the key, if it is in the environment or in the configuration itself.
+    pub fn secret(&self) -> Option<&Secret> {
         match self {
-            Self::Key(secret) => secret.variable(),
+            Self::Key(secret) => Some(secret),
             _ => None,
         }
     }
@@ -106,13 +94,34 @@ impl KeySource {
     }
 }
 
+/// Deserializes an object that names a source, or none. Flattened into a struct, an `Option` would ignore a source of a wrong type.
+///
+/// # Errors
+/// A member has the wrong type.
+pub fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<KeySource>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Members {
+        key_file: Option<PathBuf>,
+        key: Option<Secret>,
+        credential: Option<String>,
+    }
+    let members = Members::deserialize(deserializer)?;
+    let key_file = members.key_file.map(KeySource::KeyFile);
+    let key = members.key.map(KeySource::Key);
+    let credential = members.credential.map(KeySource::Credential);
+    Ok(key_file.or(key).or(credential))
+}
+
 /// Writes the subject of a sentence about the key, without the key itself.
 impl fmt::Display for KeySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::KeyFile(path) => write!(f, "the file `{}`", path.display()),
-            Self::Key(Secret::Unresolved { id, .. }) => write!(f, "the variable `{id}`"),
-            Self::Key(_) => f.write_str("the secret"),
+            Self::Key(secret) => match secret.variable() {
+                Some(name) => write!(f, "the variable `{name}`"),
+                None => f.write_str("the secret"),
+            },
             Self::Credential(name) => write!(f, "the credential `{name}`"),
         }
     }

@@ -8,7 +8,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use base::config::Secret;
 use base::validation::escape;
 use openclaw_server::config::local_gateway;
 use openclaw_server::openclaw_file::{self, Environment, Location, ReadError, substitute};
@@ -203,15 +202,9 @@ fn own_gateway(gateway: &mut Value, file: &Path, lookup: impl Fn(&str) -> Option
         return;
     };
     gateway["url"] = url.into();
-    let token = match token {
-        Some(Secret::Known(token) | Secret::Resolved(token)) => {
-            Some(token.expose_secret().to_owned())
-        }
-        Some(Secret::Unresolved { id, .. }) => lookup(&id),
-        None => None,
-    };
+    let token = token.and_then(|token| token.resolve(lookup).ok());
     if let Some(token) = token.filter(|_| gateway["token"].is_null()) {
-        gateway["token"] = json!({"source": "resolved", "id": token});
+        gateway["token"] = json!({"source": "resolved", "id": token.expose_secret()});
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use a2a::text_part;
 use base::json::{self, Limits};
 use base::named;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -177,7 +178,7 @@ impl PartArgs {
     /// A file cannot be read.
     fn parts(&self, input: Option<String>) -> Result<Vec<Value>, Failure> {
         let text = input.unwrap_or_else(|| self.text.join(" "));
-        let text = (!text.is_empty()).then(|| json!({"kind": "text", "text": text}));
+        let text = (!text.is_empty()).then(|| text_part(text));
         let mut parts: Vec<Value> = text.into_iter().collect();
         for file in &self.attach {
             parts.push(file_part(file)?);

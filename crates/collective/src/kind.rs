@@ -120,6 +120,16 @@ named! {
     }
 }
 
+impl AgentStatus {
+    /// Parses a status as agents and registries report it. `active` (Heretek A2A §8.1) is the same as `online`.
+    pub fn reported(name: &str) -> Option<Self> {
+        match name.eq_ignore_ascii_case("active") {
+            true => Some(Self::Online),
+            false => Self::from_name(name),
+        }
+    }
+}
+
 /// A gateway that greets its client, by its first frame. A gateway of `a2a-v1` waits for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Greeting {

@@ -21,9 +21,6 @@ use super::settings::{DialectChoice, Settings, without_token};
 /// How long the client waits for the gateway's first frame while it detects the dialect.
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_millis(150);
 
-/// The JavaScript gateway's close code for a wrong token.
-const CLOSE_CODE_UNAUTHORIZED: u16 = 4001;
-
 /// A connection before the handshake.
 #[derive(Debug)]
 pub(crate) struct DialedSocket {
@@ -150,10 +147,9 @@ fn classify(
     let shown = settings.display_url();
     let text = match frame {
         Frame::Text(text) => text,
-        Frame::Closed {
-            code: Some(CLOSE_CODE_UNAUTHORIZED),
-            ..
-        } => {
+        Frame::Closed { code, .. }
+            if code.and_then(CloseCode::from_number) == Some(CloseCode::Unauthorized) =>
+        {
             return Err(failed(
                 ErrorCode::AuthFailed,
                 format!(
@@ -334,25 +330,27 @@ pub(crate) fn broken(error: &NetError, settings: &Settings) -> PeerError {
 /// Explains why the gateway closed the connection. `protocol` is the one that the client speaks, and `reason` the gateway's
 /// text without credentials.
 pub(crate) fn explain_close(code: Option<u16>, reason: &str, protocol: &str) -> String {
+    use CloseCode as C;
     let suffix = quoted(reason);
-    match code {
-        Some(1000) => format!("the gateway closed the connection{suffix}"),
-        Some(1001 | 1012) => format!("the gateway shut down or restarts{suffix}"),
-        Some(1002) => format!("the gateway does not speak {protocol}{suffix}"),
-        Some(1008) => format!("the gateway does not allow the connection{suffix}"),
-        Some(1009) => format!("a message was too large for the gateway{suffix}"),
-        Some(1013) => format!("the gateway is overloaded{suffix}"),
-        Some(code) => format!("the gateway closed the connection with code {code}{suffix}"),
-        None => format!("the gateway closed the connection without a code{suffix}"),
+    match (code.and_then(C::from_number), code) {
+        (Some(C::Normal), _) => format!("the gateway closed the connection{suffix}"),
+        (Some(C::GoingAway | C::Restart), _) => {
+            format!("the gateway shut down or restarts{suffix}")
+        }
+        (Some(C::ProtocolError), _) => format!("the gateway does not speak {protocol}{suffix}"),
+        (Some(C::Policy), _) => format!("the gateway does not allow the connection{suffix}"),
+        (Some(C::TooLarge), _) => format!("a message was too large for the gateway{suffix}"),
+        (Some(C::TryLater), _) => format!("the gateway is overloaded{suffix}"),
+        (_, Some(code)) => format!("the gateway closed the connection with code {code}{suffix}"),
+        (_, None) => format!("the gateway closed the connection without a code{suffix}"),
     }
 }
 
 /// Returns whether a gateway that closes with this code may accept the connection later (RFC 6455 §7.4.1, and the registry
 /// of WebSocket close codes).
 pub(crate) fn is_temporary_close(code: Option<u16>) -> bool {
-    let code = code.and_then(CloseCode::from_number);
     matches!(
-        code,
+        code.and_then(CloseCode::from_number),
         Some(CloseCode::GoingAway | CloseCode::Restart | CloseCode::TryLater)
     )
 }

@@ -2,8 +2,8 @@
 
 use a2a::{Capabilities, Card, CardView, Interface, Transport};
 use base::text::{first_chars, one_line};
-use collective::{MAJORITY, Quorum};
-use peer::{Member, MemberStatus};
+use collective::{AgentStatus, MAJORITY, Quorum};
+use peer::Member;
 
 use super::TRIAD;
 use super::settings::Settings;
@@ -20,7 +20,7 @@ pub(crate) fn member(
     name: &str,
     role: Option<&str>,
     description: Option<&str>,
-    status: MemberStatus,
+    status: Option<AgentStatus>,
     settings: &Settings,
 ) -> Member {
     let line = |text: &str| one_line(first_chars(text.trim(), MAX_ROLE_CHARS));
@@ -52,21 +52,16 @@ pub(super) fn can_decide(known: &[Member], settings: &Settings) -> bool {
 pub(super) fn triad(known: &[Member], settings: &Settings) -> Member {
     let of = |name: &String| {
         let known = known.iter().find(|member| member.name == *name);
-        known.map_or(MemberStatus::Unknown, |member| member.status)
+        known.and_then(|member| member.status)
     };
     let named = settings.triad.members.iter();
     let members: Vec<_> = named.map(|name| (name.clone(), of(name))).collect();
-    let there =
-        |status: MemberStatus| !matches!(status, MemberStatus::Offline | MemberStatus::Unknown);
-    let count = members.iter().filter(|(_, status)| there(*status)).count();
-    let unknown = members
-        .iter()
-        .all(|(_, status)| *status == MemberStatus::Unknown);
-    let status = match count {
+    let known = || members.iter().filter_map(|(_, status)| *status);
+    let there = known().filter(|status| *status != AgentStatus::Offline);
+    let status = match there.count() {
         // Two votes of three decide, so two reachable members suffice.
-        2.. => MemberStatus::Online,
-        _ if unknown => MemberStatus::Unknown,
-        _ => MemberStatus::Offline,
+        2.. => Some(AgentStatus::Online),
+        _ => known().next().map(|_| AgentStatus::Offline),
     };
     let what = "decides a proposal by the votes of three agents";
     Member {
@@ -119,25 +114,25 @@ mod tests {
         Settings::new(Url::parse("ws://me:s3cret@127.0.0.1:18789/p?token=s3cret").unwrap())
     }
 
-    fn status(of: &[(&str, MemberStatus)]) -> MemberStatus {
+    fn status(of: &[(&str, AgentStatus)]) -> Option<AgentStatus> {
         let settings = settings();
         let known: Vec<_> = of
             .iter()
-            .map(|(name, status)| member(name, None, None, *status, &settings))
+            .map(|(name, status)| member(name, None, None, Some(*status), &settings))
             .collect();
         triad(&known, &settings).status
     }
 
     #[test]
     fn triad_is_online_with_two_members_online() {
-        use MemberStatus as S;
+        use AgentStatus as S;
         assert_eq!(
             status(&[
                 ("alpha", S::Online),
                 ("beta", S::Busy),
                 ("charlie", S::Offline)
             ]),
-            S::Online
+            Some(S::Online)
         );
         assert_eq!(
             status(&[
@@ -145,9 +140,9 @@ mod tests {
                 ("beta", S::Offline),
                 ("dora", S::Online)
             ]),
-            S::Offline
+            Some(S::Offline)
         );
-        assert_eq!(status(&[("dora", S::Online)]), S::Unknown);
+        assert_eq!(status(&[("dora", S::Online)]), None);
     }
 
     #[test]
@@ -161,7 +156,7 @@ mod tests {
         ] {
             let known: Vec<_> = names
                 .iter()
-                .map(|name| member(name, None, None, MemberStatus::Online, &settings))
+                .map(|name| member(name, None, None, None, &settings))
                 .collect();
             assert_eq!(can_decide(&known, &settings), expected, "{names:?}");
         }
@@ -174,7 +169,7 @@ mod tests {
             "alpha",
             Some(&role),
             Some(&role),
-            MemberStatus::Online,
+            Some(AgentStatus::Online),
             &settings(),
         );
         let shown = format!("{:?}", member.card);

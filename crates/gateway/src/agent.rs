@@ -5,7 +5,7 @@ use std::time::Instant;
 use base::text::first_chars;
 use serde_json::{Value, json};
 
-use collective::{AgentStatus, ErrorCode, GATEWAY, imitates_marker};
+use collective::{ErrorCode, GATEWAY, imitates_marker};
 
 use super::sessions;
 
@@ -20,14 +20,6 @@ const RESERVED: [&str; 2] = [GATEWAY, TRIAD];
 
 /// The prefix of the ids of connections.
 pub(super) const CLIENT_ID_PREFIX: &str = "client-";
-
-/// Parses a status. `active` (Heretek A2A §8.1) is the same as `online`.
-pub(super) fn reported_status(name: &str) -> Option<AgentStatus> {
-    match name.eq_ignore_ascii_case("active") {
-        true => Some(AgentStatus::Online),
-        false => AgentStatus::from_name(name),
-    }
-}
 
 /// The run status of an agent in the gateway's own process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,19 +88,5 @@ pub(super) fn validate_client_name(name: &str) -> Result<(), (ErrorCode, String)
             Err((ErrorCode::PermissionDenied, message))
         }
         false => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn h_30_parses_every_status_and_active_as_online() {
-        assert_eq!(reported_status("Active"), Some(AgentStatus::Online));
-        for status in AgentStatus::ALL {
-            assert_eq!(reported_status(status.as_str()), Some(status));
-        }
-        assert_eq!(reported_status("asleep"), None);
     }
 }

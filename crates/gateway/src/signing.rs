@@ -68,8 +68,8 @@ impl Signing {
     /// # Errors
     /// A file cannot be used; the error has its JSON Pointer in the configuration.
     pub(super) fn load(config: &ServerConfig, now: u64) -> Result<Self, ConfigError> {
-        let own = config.signing.key_source().map(|source| {
-            let key = SigningKey::read_for_messages(&source, |name| std::env::var(name).ok());
+        let own = config.signing.key.as_ref().map(|source| {
+            let key = SigningKey::read_for_messages(source, |name| std::env::var(name).ok());
             key.map_err(|error| ConfigError::at(format!("/signing/{}", source.member()), error))
         });
         let mut configured = HashMap::new();

@@ -43,7 +43,7 @@ pub use config::{
 };
 pub use error::{Delivered, PeerError, PeerErrorKind, Transports};
 pub use keep_alive::is_keep_alive;
-pub use local::{Connection, ConnectionState, LocalGateway, Member, MemberStatus};
+pub use local::{Connection, ConnectionState, LocalGateway, Member, status_name};
 pub use options::{CallOptions, HostSession};
 
 /// A boxed future, so that peers can be trait objects.

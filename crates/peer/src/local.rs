@@ -5,6 +5,7 @@ use std::time::Duration;
 use a2a::Card;
 use async_trait::async_trait;
 use base::named;
+use collective::AgentStatus;
 
 use super::PeerError;
 
@@ -31,41 +32,17 @@ pub struct Member {
     pub name: String,
     /// The role.
     pub role: Option<String>,
-    /// The status.
-    pub status: MemberStatus,
+    /// The status; `None` if the gateway reports no known one.
+    pub status: Option<AgentStatus>,
     /// For the triad: its members and their status.
-    pub members: Vec<(String, MemberStatus)>,
+    pub members: Vec<(String, Option<AgentStatus>)>,
     /// The card. Contains no path of a file system.
     pub card: Card,
 }
 
-named! {
-    /// The status of an agent (Heretek A2A §8.2).
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-    pub enum MemberStatus {
-        /// It accepts messages.
-        Online = "online",
-        /// Not running.
-        Offline = "offline",
-        /// It is working.
-        Busy = "busy",
-        /// It accepts messages and is not working.
-        Idle = "idle",
-        /// It has failed.
-        Error = "error",
-        /// The gateway reports no known status.
-        Unknown = "unknown",
-    }
-}
-
-impl MemberStatus {
-    /// Parses a gateway's status. Registries write `Active` for online.
-    pub fn reported(name: &str) -> Self {
-        match name.to_ascii_lowercase().as_str() {
-            "active" => Self::Online,
-            name => Self::from_name(name).unwrap_or(Self::Unknown),
-        }
-    }
+/// Returns the name of an agent's status.
+pub fn status_name(status: Option<AgentStatus>) -> &'static str {
+    status.map_or("unknown", AgentStatus::as_str)
 }
 
 /// The connection to the gateway and its parameters (Heretek A2A §3.2, §3.3).

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use peer::{Delivered, PeerError, PeerErrorKind};
 
-use super::Reason;
+use super::{PeerCause, Reason};
 use crate::targets::{CardError, PinError, add_changes};
 
 /// The message of an error for an invalid request; `details.errors` lists the violations.
@@ -22,6 +22,8 @@ pub struct ToolError {
     pub message: String,
     /// Further members of `details`. `hint` comes from the table unless it is here.
     pub details: Map<String, Value>,
+    /// What a peer's error says of its cause.
+    cause: Option<PeerCause>,
     /// Whether a later call may succeed.
     pub retryable: bool,
     /// Whether the peer has received the request that failed.
@@ -37,6 +39,7 @@ impl ToolError {
             reason,
             message: message.into(),
             details: Map::new(),
+            cause: None,
             retryable: reason.retryable(),
             delivered: Delivered::Unknown,
             quotes_peer: true,
@@ -114,11 +117,9 @@ impl ToolError {
         });
         // The hint of a person's answer that the agent did not take is about the answer.
         let is_answer = task.is_some_and(|summary| summary["person"]["outcome"] == "unsent");
-        // A message refused for a quota is for later, also one that a server before the agent refused.
-        let is_quota = self.details.get("hint").is_some_and(|hint| hint == QUOTA) && !has_task;
-        if let Some(hint) = self.reason.hint_after_delivery(self.delivered, has_task)
+        let (reason, delivered) = (self.reason, self.delivered);
+        if let Some(hint) = reason.hint_after_delivery(delivered, has_task, self.cause)
             && !is_answer
-            && !is_quota
             // The hint about the local gateway says more.
             && !(self.reason == Reason::InvalidResponse && self.details.contains_key("hint"))
         {
@@ -180,42 +181,6 @@ fn violation_sentence(error: &Value) -> String {
     }
 }
 
-/// The hint for an operation that the agent does not support.
-const UNSUPPORTED: &str = "The agent does not do this, or not in the state of the task. A task that works may take no message: watch it until it ends or asks, then send again.";
-
-/// The hint for an error that the request did not cause.
-const FAILED: &str =
-    "The agent failed, whatever the request says: the log of the agent's server has the cause.";
-
-/// The hint for a request above a quota (RFC 6585 §4).
-const QUOTA: &str = "The agent, or a server before it, takes only so many requests in a time: wait, as long as the message says if it does, and then make the request once more.";
-
-/// Returns the hint for an error of a peer, where it says more than the hint of the reason: by its code in A2A (A2A 1.0
-/// §5.4) or JSON-RPC, else by its HTTP status.
-fn peer_hint(error: &PeerError) -> Option<&'static str> {
-    let code = error.rpc_code.filter(|code| *code < 0);
-    let status = error.http_status.unwrap_or_default();
-    match (error.kind, code) {
-        (_, Some(code)) => code_hint(code),
-        (PeerErrorKind::Rpc | PeerErrorKind::HttpStatus, None) if status == 429 => Some(QUOTA),
-        (PeerErrorKind::Rpc, None) if status == 501 => Some(UNSUPPORTED),
-        (PeerErrorKind::Rpc, None) if (500..600).contains(&status) => Some(FAILED),
-        _ => None,
-    }
-}
-
-fn code_hint(code: i64) -> Option<&'static str> {
-    Some(match code {
-        -32001 => {
-            "The agent knows no such task, or no longer: check task_id and the target. Send starts a new task."
-        }
-        -32004 => UNSUPPORTED,
-        -32002 => "The task has ended, so nothing is left to cancel: status shows how it ended.",
-        -32603 => FAILED,
-        _ => return None,
-    })
-}
-
 impl From<CardError> for ToolError {
     fn from(error: CardError) -> Self {
         let error = match error {
@@ -240,10 +205,11 @@ impl From<CardError> for ToolError {
 
 impl From<PeerError> for ToolError {
     fn from(error: PeerError) -> Self {
-        let hint = peer_hint(&error);
+        let cause = PeerCause::in_error(&error);
         let mut result = Self::new(error.kind.into(), error.message);
-        if let Some(hint) = hint {
-            result = result.with("hint", hint);
+        if let Some(cause) = cause {
+            result = result.with("hint", cause.as_str());
+            result.cause = Some(cause);
         }
         if let PeerErrorKind::Gateway(code) = error.kind {
             result = result.with("gateway_code", code.number()).for_gateway();
@@ -290,17 +256,18 @@ mod tests {
     #[test]
     fn hint_of_a_peers_error_follows_its_code_and_else_its_status() {
         use PeerErrorKind::{HttpStatus, Rpc};
+        let [_, _, unsupported, failed, quota] = PeerCause::NAMES;
         const MAYBE: &str = "find out before you send it again";
         for (kind, code, status, alone, of_send) in [
-            (Rpc, Some(-32603), None, FAILED, FAILED),
-            (Rpc, Some(-32603), Some(200), FAILED, FAILED),
-            (Rpc, Some(429), Some(429), QUOTA, QUOTA),
-            (Rpc, None, Some(429), QUOTA, QUOTA),
-            (HttpStatus, None, Some(429), QUOTA, QUOTA),
-            (Rpc, Some(503), Some(503), FAILED, FAILED),
-            (Rpc, None, Some(500), FAILED, FAILED),
-            (Rpc, None, Some(501), UNSUPPORTED, UNSUPPORTED),
-            (Rpc, Some(-32004), Some(501), UNSUPPORTED, UNSUPPORTED),
+            (Rpc, Some(-32603), None, failed, failed),
+            (Rpc, Some(-32603), Some(200), failed, failed),
+            (Rpc, Some(429), Some(429), quota, quota),
+            (Rpc, None, Some(429), quota, quota),
+            (HttpStatus, None, Some(429), quota, quota),
+            (Rpc, Some(503), Some(503), failed, failed),
+            (Rpc, None, Some(500), failed, failed),
+            (Rpc, None, Some(501), unsupported, unsupported),
+            (Rpc, Some(-32004), Some(501), unsupported, unsupported),
             (HttpStatus, None, Some(503), "details.http_status", MAYBE),
             (Rpc, Some(-32602), Some(500), "change", "change"),
             (Rpc, None, Some(400), "change", "change"),

@@ -13,8 +13,8 @@ use crate::remote_agent::deadline::Deadline;
 use crate::remote_agent::error::{Reason, ToolError};
 use crate::targets::{FetchedCard, Local, Target};
 use base::log::Level;
-use collective::ErrorCode;
-use peer::{Connection, LocalGateway, Member, MemberStatus, PeerError, PeerErrorKind};
+use collective::{AgentStatus, ErrorCode};
+use peer::{Connection, LocalGateway, Member, PeerError, PeerErrorKind, status_name};
 
 use super::object;
 
@@ -36,8 +36,8 @@ pub(super) struct Agent {
 /// The gateway's data about an agent, in addition to its card.
 pub(super) struct AgentPresence {
     role: Option<String>,
-    status: MemberStatus,
-    members: Vec<(String, MemberStatus)>,
+    status: Option<AgentStatus>,
+    members: Vec<(String, Option<AgentStatus>)>,
 }
 
 /// Returns the agents of the local gateway; `None` if there is no gateway or `caller` may not see it. For an
@@ -134,13 +134,13 @@ fn missing_agent(local: &Local, name: &str, error: &ToolError) -> Option<Agent> 
     } else {
         &[]
     };
-    let unknown = |member: &String| (member.clone(), MemberStatus::Unknown);
+    let unknown = |member: &String| (member.clone(), None);
     Some(Agent {
         target: local.target(name)?,
         card: Err(error.clone()),
         standing: AgentPresence {
             role: None,
-            status: MemberStatus::Unknown,
+            status: None,
             members: members.iter().map(unknown).collect(),
         },
     })
@@ -152,11 +152,11 @@ impl AgentPresence {
         if let Some(role) = &self.role {
             target["role"] = json!(role);
         }
-        target["status"] = json!(self.status.as_str());
+        target["status"] = json!(status_name(self.status));
         if !self.members.is_empty() {
             let members = self.members.iter();
             target["members"] = members
-                .map(|(name, status)| json!({ "name": name, "status": status.as_str() }))
+                .map(|(name, status)| json!({ "name": name, "status": status_name(*status) }))
                 .collect();
         }
     }

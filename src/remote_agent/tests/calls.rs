@@ -7,14 +7,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use peer::{HostSession, MemberStatus};
+use collective::AgentStatus;
+use peer::HostSession;
 
 use super::fake::{FakeGateway, Fixture, member, triad};
 
 fn two() -> FakeGateway {
     FakeGateway::with(vec![
-        member("alpha", None, MemberStatus::Online),
-        member("beta", None, MemberStatus::Online),
+        member("alpha", None, AgentStatus::Online),
+        member("beta", None, AgentStatus::Online),
         triad(),
     ])
 }

@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use collective::ErrorCode;
+use collective::{AgentStatus, ErrorCode};
 use egress::NetFault;
-use peer::{Delivered, MemberStatus, PeerError, PeerErrorKind};
+use peer::{Delivered, PeerError, PeerErrorKind};
 
 use super::fake::{FakeGateway, Fixture, member, peer_error};
 
 fn refusing(error: PeerError) -> Fixture {
     let gateway = FakeGateway {
         peer_error: Some(error),
-        ..FakeGateway::with(vec![member("alpha", None, MemberStatus::Online)])
+        ..FakeGateway::with(vec![member("alpha", None, AgentStatus::Online)])
     };
     Fixture::new(gateway, json!({}))
 }

@@ -15,11 +15,11 @@ use a2a::{Card, CardView, Interface, Reply, SendRequest, Task, Transport};
 use base::environment::SystemEnvironment;
 use base::log::Recorder;
 use base::validation;
-use collective::ErrorCode;
+use collective::{AgentStatus, ErrorCode};
 use peer::{
     CallOptions, CardEtag, CardLocation, Connection, ConnectionState, Discovered, EventStream,
-    HostSession, LocalGateway, Member, MemberStatus, NegotiatedProtocol, Peer, PeerConfig,
-    PeerError, PeerErrorKind, PeerProvider,
+    HostSession, LocalGateway, Member, NegotiatedProtocol, Peer, PeerConfig, PeerError,
+    PeerErrorKind, PeerProvider,
 };
 
 /// The behaviour of the gateway, and the calls that it received.
@@ -48,11 +48,11 @@ pub(super) struct ReceivedCalls {
 }
 
 /// Returns an agent in a gateway's list.
-pub(super) fn member(name: &str, role: Option<&str>, status: MemberStatus) -> Member {
+pub(super) fn member(name: &str, role: Option<&str>, status: AgentStatus) -> Member {
     Member {
         name: name.to_owned(),
         role: role.map(str::to_owned),
-        status,
+        status: Some(status),
         members: Vec::new(),
         card: card(name),
     }
@@ -61,15 +61,15 @@ pub(super) fn member(name: &str, role: Option<&str>, status: MemberStatus) -> Me
 /// Returns the triad, with one member offline.
 pub(super) fn triad() -> Member {
     let members = [
-        ("alpha", MemberStatus::Online),
-        ("beta", MemberStatus::Busy),
-        ("charlie", MemberStatus::Offline),
+        ("alpha", AgentStatus::Online),
+        ("beta", AgentStatus::Busy),
+        ("charlie", AgentStatus::Offline),
     ];
     Member {
         members: members
-            .map(|(name, status)| (name.to_owned(), status))
+            .map(|(name, status)| (name.to_owned(), Some(status)))
             .into(),
-        ..member("triad", None, MemberStatus::Online)
+        ..member("triad", None, AgentStatus::Online)
     }
 }
 

@@ -5,15 +5,14 @@ use serde_json::{Value, json};
 use crate::config::Config;
 use crate::targets::Catalog;
 use base::validation;
-use collective::ErrorCode;
-use peer::MemberStatus;
+use collective::{AgentStatus, ErrorCode};
 
 use super::fake::{FakeGateway, Fixture, member, peer_error};
 
 const DESK: &str = "https://desk.example";
 
 fn alpha() -> FakeGateway {
-    FakeGateway::with(vec![member("alpha", None, MemberStatus::Online)])
+    FakeGateway::with(vec![member("alpha", None, AgentStatus::Online)])
 }
 
 fn with_desk(more: Value) -> Fixture {

@@ -79,14 +79,7 @@ impl Requester {
 fn start_gated_desk() -> (String, mpsc::Sender<()>) {
     let (release, gate) = mpsc::channel();
     let gate = Mutex::new(gate);
-    let address = http::serve(move |request, stream| {
-        if request.method == "GET" {
-            let host = request.header("host").unwrap();
-            let card = card()
-                .to_string()
-                .replace("{{origin}}", &format!("http://{host}"));
-            return http::answer(stream, "200 OK", "application/json", &card);
-        }
+    let url = http::serve_agent(&card(), move |request, stream| {
         let id = &request.json()["id"];
         let end = json!({"artifacts": [{"artifactId": "a-1", "parts": text_parts("Here it is.")}]});
         let events = [
@@ -104,7 +97,7 @@ fn start_gated_desk() -> (String, mpsc::Sender<()>) {
         });
         let _ = stream.flush();
     });
-    (format!("http://{address}"), release)
+    (url, release)
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use a2a::{A2aError, ErrorReason};
 use futures_util::StreamExt;
 
 use super::active_task::{CancelReason, TaskEnd};
-use super::core::{Core, found, to_a2a_error};
+use super::core::{Core, ok_or_not_found, to_a2a_error};
 use super::submit::stopping;
 use super::{Service, status};
 use crate::store::{Filter, StoreError, SummaryPage};
@@ -93,7 +93,7 @@ impl Core {
     }
 
     async fn stored(&self, task_id: &str) -> Result<TaskRecord, A2aError> {
-        found(self.store.load(task_id).await, task_id)
+        ok_or_not_found(self.store.load(task_id).await, task_id)
     }
 }
 

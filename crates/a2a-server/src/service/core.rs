@@ -164,7 +164,7 @@ impl Core {
         let load = self.store.load(task_id);
         let loaded = self.read(Some(&caller.client), load).await;
         let owned = |record: &TaskRecord| record.owner == caller.client;
-        found(loaded.map(|record| record.filter(owned)), task_id)
+        ok_or_not_found(loaded.map(|record| record.filter(owned)), task_id)
     }
 
     /// Loads a task that the caller owns. Returns what `finished` makes of the JSON of a finished task, or any other task
@@ -353,8 +353,11 @@ fn copied_bytes(task: &Task, changes: &[TaskChange]) -> usize {
 ///
 /// # Errors
 /// The task does not exist, or the store failed.
-pub(super) fn found<T>(found: Result<Option<T>, StoreError>, task_id: &str) -> Result<T, A2aError> {
-    found
+pub(super) fn ok_or_not_found<T>(
+    loaded: Result<Option<T>, StoreError>,
+    task_id: &str,
+) -> Result<T, A2aError> {
+    loaded
         .map_err(|error| to_a2a_error(error, task_id))?
         .ok_or_else(|| A2aError::task_not_found(task_id))
 }

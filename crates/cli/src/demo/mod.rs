@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use a2a::text_part;
 use clap::ColorChoice;
 use console::Style;
 use serde_json::{Value, json};
@@ -221,7 +222,7 @@ async fn play_steps(fixture: &mut Fixture) -> Result<(), Failure> {
 }
 
 fn send(to: &str, message: &str) -> Value {
-    json!({"action": "send", "target_alias": to, "parts": [{"kind": "text", "text": message}]})
+    json!({"action": "send", "target_alias": to, "parts": [text_part(message)]})
 }
 
 /// Sends a message to an agent, in a request with more fields.

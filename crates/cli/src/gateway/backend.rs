@@ -190,14 +190,8 @@ pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = S
         source: "env".to_owned(),
         id: "OPENCLAW_GATEWAY_TOKEN".to_owned(),
     });
-    let own = key
-        .into_iter()
-        .chain(token)
-        .chain(usual)
-        .filter_map(|secret| match secret {
-            Secret::Unresolved { id, .. } => Some(id),
-            Secret::Known(_) | Secret::Resolved(_) => None,
-        });
+    let own = key.into_iter().chain(token).chain(usual);
+    let own = own.filter_map(|secret| secret.variable().map(str::to_owned));
     own.chain(target.into_iter().flatten())
 }
 

@@ -440,11 +440,7 @@ fn check_protection(config: &ServerConfig, findings: &mut Findings) {
     if signing.require_votes {
         message += ", required of votes";
     }
-    let is_signed = if signing.key_source().is_some() {
-        ""
-    } else {
-        "not "
-    };
+    let is_signed = if signing.key.is_some() { "" } else { "not " };
     findings.ok(
         "signing",
         format!("{message}; decisions are {is_signed}signed"),

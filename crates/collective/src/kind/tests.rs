@@ -72,3 +72,12 @@ fn only_exact_type_names_parse() {
         assert_eq!(Kind::from_name(name), None, "{name}");
     }
 }
+
+#[test]
+fn h_30_parses_every_status_and_active_as_online() {
+    assert_eq!(AgentStatus::reported("Active"), Some(AgentStatus::Online));
+    for status in AgentStatus::ALL {
+        assert_eq!(AgentStatus::reported(status.as_str()), Some(status));
+    }
+    assert_eq!(AgentStatus::reported("asleep"), None);
+}

@@ -13,10 +13,10 @@ use crate::signer::without_foreign_mark;
 use crate::{ListPurpose, members};
 use collective::{CloseCode, Envelope, ErrorCode, GATEWAY, Kind, MAX_FRAME_BYTES, SUBPROTOCOL};
 use egress::websocket::{Frame, Receiver};
-use peer::{Member, MemberStatus, PeerError, excerpt};
+use peer::{Member, PeerError, excerpt, status_name};
 
 use super::connection::A2aV1Connection;
-use super::registry::is_valid_name;
+use super::registry::{is_valid_name, reported_status};
 use super::replies;
 
 /// The number of invalid frames in a row that closes the connection.
@@ -260,14 +260,14 @@ fn handle_status(connection: &A2aV1Connection, envelope: &Envelope) {
             excerpt(agent)
         ));
     }
-    let status = MemberStatus::reported(envelope.content_str("status").unwrap_or_default());
+    let status = reported_status(envelope.content_str("status"));
     if !connection.agents.set_status(agent, status) {
         return;
     }
     for task in connection.tasks.unfinished() {
         if task.agent == agent {
-            let data = json!({"agent": agent, "status": status.as_str()});
-            task.step(&format!("{agent} is {}", status.as_str()), Some(data));
+            let data = json!({"agent": agent, "status": status_name(status)});
+            task.step(&format!("{agent} is {}", status_name(status)), Some(data));
         }
     }
 }

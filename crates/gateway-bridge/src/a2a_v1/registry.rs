@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use crate::TRIAD;
 use crate::dial::failed;
-use collective::{Envelope, ErrorCode, imitates_marker};
-use peer::{MemberStatus, PeerError};
+use collective::{AgentStatus, Envelope, ErrorCode, imitates_marker};
+use peer::PeerError;
 
 use super::read_error;
 
@@ -34,11 +34,11 @@ pub(crate) struct AgentRegistry {
     silent: AtomicBool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct AgentEntry {
     pub(super) role: Option<String>,
     pub(super) description: Option<String>,
-    pub(super) status: MemberStatus,
+    pub(super) status: Option<AgentStatus>,
 }
 
 /// A list request that waits for its answer.
@@ -70,14 +70,9 @@ impl AgentRegistry {
 
     /// Adds the agents that the handshake named, until the gateway sends its list.
     pub(crate) fn seed<'a>(&self, names: impl Iterator<Item = &'a str>) {
-        let unknown = AgentEntry {
-            role: None,
-            description: None,
-            status: MemberStatus::Unknown,
-        };
         let names = names.filter(|name| is_valid_name(name)).take(MAX_AGENTS);
         *self.agents.lock() = names
-            .map(|name| (name.to_owned(), unknown.clone()))
+            .map(|name| (name.to_owned(), AgentEntry::default()))
             .collect();
     }
 
@@ -138,7 +133,7 @@ impl AgentRegistry {
             let entry = AgentEntry {
                 role: text("role").map(str::to_owned),
                 description: text("description").map(str::to_owned),
-                status: MemberStatus::reported(text("status").unwrap_or_default()),
+                status: reported_status(text("status")),
             };
             Some((name.to_owned(), entry))
         };
@@ -171,18 +166,19 @@ impl AgentRegistry {
     }
 
     /// Sets the status of an agent. Returns whether it changed.
-    pub(super) fn set_status(&self, agent: &str, status: MemberStatus) -> bool {
+    pub(super) fn set_status(&self, agent: &str, status: Option<AgentStatus>) -> bool {
         let mut agents = self.agents.lock();
         if agents.len() >= MAX_AGENTS && !agents.contains_key(agent) {
             return false;
         }
-        let entry = agents.entry(agent.to_owned()).or_insert(AgentEntry {
-            role: None,
-            description: None,
-            status: MemberStatus::Unknown,
-        });
+        let entry = agents.entry(agent.to_owned()).or_default();
         std::mem::replace(&mut entry.status, status) != status
     }
+}
+
+/// Parses a status of the gateway, in any case of its letters.
+pub(super) fn reported_status(name: Option<&str>) -> Option<AgentStatus> {
+    AgentStatus::reported(&name?.to_ascii_lowercase())
 }
 
 /// Returns whether this is a valid agent name. The triad is not an agent. Readers see names beside the text of their own

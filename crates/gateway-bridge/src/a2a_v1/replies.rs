@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::pending_tasks::{PendingTask, TaskKind, TaskOutcome};
-use a2a::Message;
+use a2a::{Message, text_part};
 use base::backoff::Backoff;
 use collective::signature::SIGNATURE_STATUS;
 use collective::{Decision, Envelope, ErrorCode, GATEWAY, Kind, Quorum, Tally, Vote};
@@ -141,7 +141,7 @@ fn read_message(entry: &PendingTask, envelope: &Envelope) -> Result<Message, Pee
         .get("content")
         .or(envelope.content().get("result"));
     let parts = match content.unwrap_or(envelope.content()) {
-        Value::String(text) => json!([{"kind": "text", "text": text}]),
+        Value::String(text) => json!([text_part(text)]),
         Value::Object(object) if object.get("parts").is_some_and(Value::is_array) => {
             object.get("parts").cloned().unwrap_or_default()
         }
@@ -341,7 +341,7 @@ fn handle_decision(connection: &A2aV1Connection, entry: &PendingTask, envelope: 
         "artifactId": "decision",
         "name": "decision",
         "parts": [
-            {"kind": "text", "text": summary(result, consensus, &known, &missing)},
+            text_part(summary(result, consensus, &known, &missing)),
             {"kind": "data", "data": data},
         ],
     });

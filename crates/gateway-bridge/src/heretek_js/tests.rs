@@ -10,10 +10,10 @@ use crate::testing::{Arrivals, Connection, ScriptedNet, TestEnvironment, network
 use crate::{BridgedGateway, DialectChoice, Settings};
 use a2a::{Part, Reply, SendRequest, TaskState};
 use base::log::Silent;
-use collective::ErrorCode;
+use collective::{AgentStatus, ErrorCode};
 use peer::{
-    CallOptions, CardLocation, Delivered, LocalGateway as _, MemberStatus, Peer, PeerConfig,
-    PeerError, PeerErrorKind, PeerProvider as _,
+    CallOptions, CardLocation, Delivered, LocalGateway as _, Peer, PeerConfig, PeerError,
+    PeerErrorKind, PeerProvider as _,
 };
 
 fn settings(query: &str) -> Settings {
@@ -195,9 +195,9 @@ async fn members_exclude_the_bridge_itself() {
     assert_eq!(
         known,
         [
-            ("alpha", MemberStatus::Online),
-            ("beta", MemberStatus::Offline),
-            ("triad", MemberStatus::Offline)
+            ("alpha", Some(AgentStatus::Online)),
+            ("beta", Some(AgentStatus::Offline)),
+            ("triad", Some(AgentStatus::Offline))
         ]
     );
     assert_eq!(harness.gateway.connection().dialect, Some("heretek-js"));

@@ -26,14 +26,14 @@ use a2a::{Part, Reply, SendRequest, Task};
 use async_trait::async_trait;
 use base::environment::Environment;
 use base::log::Log;
-use collective::ErrorCode;
+use collective::{AgentStatus, ErrorCode};
 use connection::OpenClawConnection;
 use handshake::GatewayPolicy;
 pub(crate) use handshake::handshake;
 pub use message::{is_space, line_before, neutralize_image_paths, sanitize};
 pub(crate) use outcome::RunCache;
 use outcome::RunOutcome;
-use peer::{EventStream, Member, MemberStatus, PeerError};
+use peer::{EventStream, Member, PeerError};
 use protocol::RequestError;
 use runs::StartedRun;
 pub use runs::{RUN_TIMEOUT_KEY, THINKING_KEY};
@@ -305,10 +305,10 @@ fn member(agent: &Value, busy: Option<&HashSet<String>>) -> Option<Member> {
     let name = text("/id")?;
     let role = text("/identity/theme");
     let status = match busy {
-        _ if agent["status"] == "degraded" => MemberStatus::Error,
-        Some(busy) if busy.contains(&name) => MemberStatus::Busy,
-        Some(_) => MemberStatus::Idle,
-        None => MemberStatus::Online,
+        _ if agent["status"] == "degraded" => Some(AgentStatus::Error),
+        Some(busy) if busy.contains(&name) => Some(AgentStatus::Busy),
+        Some(_) => Some(AgentStatus::Idle),
+        None => Some(AgentStatus::Online),
     };
     let shown = text("/identity/name").or_else(|| text("/name"));
     let card = members::card_at(
@@ -355,9 +355,9 @@ mod members_tests {
     fn agent_with_running_session_is_busy() {
         let busy: HashSet<String> = ["alpha".to_owned()].into();
         let status = |busy: Option<&HashSet<String>>| member(&agent(), busy).unwrap().status;
-        assert_eq!(status(Some(&busy)), MemberStatus::Busy);
-        assert_eq!(status(Some(&HashSet::new())), MemberStatus::Idle);
-        assert_eq!(status(None), MemberStatus::Online);
+        assert_eq!(status(Some(&busy)), Some(AgentStatus::Busy));
+        assert_eq!(status(Some(&HashSet::new())), Some(AgentStatus::Idle));
+        assert_eq!(status(None), Some(AgentStatus::Online));
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod members_tests {
         agent["status"] = "degraded".into();
         assert_eq!(
             member(&agent, Some(&HashSet::new())).unwrap().status,
-            MemberStatus::Error
+            Some(AgentStatus::Error)
         );
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use a2a::{Message, Task};
+use a2a::{Message, Task, text_part};
 use collective::ErrorCode;
 use peer::{Delivered, PeerError, PeerErrorKind};
 
@@ -394,7 +394,7 @@ impl TaskOutcome {
 }
 
 fn message(ids: TaskIds<'_>, number: usize, text: &str, data: Option<Value>) -> Value {
-    let mut parts = vec![json!({"kind": "text", "text": text})];
+    let mut parts = vec![text_part(text)];
     parts.extend(data.map(|data| json!({"kind": "data", "data": data})));
     json!({
         "kind": "message",

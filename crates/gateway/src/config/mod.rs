@@ -106,20 +106,9 @@ settings! {
         pub require_votes: bool,
         /// Whether the first key that a configured agent advertises becomes its key.
         pub pin_first_use: bool,
-        /// The file with the private key with which the gateway signs decisions.
-        pub key_file: Option<PathBuf>,
-        /// That key, instead of the file.
-        pub key: Option<Secret>,
-        /// The credential of systemd with that key, instead of the file.
-        pub credential: Option<String>,
-    }
-}
-
-impl SigningConfig {
-    /// Returns where the private key of the gateway is; `None` leaves decisions unsigned.
-    pub fn key_source(&self) -> Option<KeySource> {
-        let file = self.key_file.as_deref();
-        KeySource::from_members(file, self.key.as_ref(), self.credential.as_deref())
+        /// Where the private key is with which the gateway signs decisions; `None` leaves them unsigned.
+        #[serde(flatten, deserialize_with = "base::key_source::optional")]
+        pub key: Option<KeySource>,
     }
 }
 
@@ -201,8 +190,8 @@ impl ServerConfig {
     /// Returns the names of the environment variables with the keys of sessions and of signatures.
     pub fn key_variables(&self) -> impl Iterator<Item = &str> {
         let sessions = self.sessions.encryption.iter().flat_map(|one| &one.keys);
-        let signing = self.signing.key.iter().filter_map(Secret::variable);
-        sessions.filter_map(KeySource::variable).chain(signing)
+        let keys = sessions.chain(&self.signing.key);
+        keys.filter_map(|key| key.secret()?.variable())
     }
 
     /// Returns the greatest of all modes of signatures.
@@ -269,8 +258,8 @@ fn resolve_paths(config: &mut ServerConfig, folder: &Path) {
     }
     let keys = config.sessions.encryption.iter_mut();
     let keys = keys.flat_map(|one| &mut one.keys);
+    let keys = keys.chain(&mut config.signing.key);
     all.extend(keys.filter_map(KeySource::file_mut));
-    all.extend(&mut config.signing.key_file);
     let backends = config
         .agents
         .iter_mut()

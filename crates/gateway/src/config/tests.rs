@@ -341,20 +341,15 @@ fn state_directory_follows_the_system() {
 
 #[test]
 fn key_of_signatures_has_at_most_one_source() {
-    assert!(
-        parse(&json!({"signing": {}}))
-            .unwrap()
-            .signing
-            .key_source()
-            .is_none()
-    );
+    let config = parse(&json!({"signing": {}})).unwrap();
+    assert!(config.signing.key.is_none());
     for (member, value) in [
         ("keyFile", json!("a")),
         ("key", json!("a")),
         ("credential", json!("a")),
     ] {
         let config = parse(&json!({"signing": {member: value}})).unwrap();
-        assert_eq!(config.signing.key_source().unwrap().member(), member);
+        assert_eq!(config.signing.key.unwrap().member(), member);
     }
     let signing = json!({"keyFile": "a", "credential": "b"});
     let (place, message) = config_error(json!({"signing": signing}));

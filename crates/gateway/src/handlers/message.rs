@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::access::Operation;
-use crate::agent::{CLIENT_ID_PREFIX, reported_status};
+use crate::agent::CLIENT_ID_PREFIX;
 use crate::audit::Outcome;
 use crate::channels::delivery;
 use crate::connected_client::{Client, InsertError, MAX_PENDING, PendingRequest};
@@ -17,7 +17,7 @@ use crate::links;
 use crate::outbox::{EnqueueError, Item};
 use crate::sessions::Entry;
 use crate::state::GatewayState;
-use collective::{CONFIRM, Envelope, ErrorCode, GATEWAY, Kind};
+use collective::{AgentStatus, CONFIRM, Envelope, ErrorCode, GATEWAY, Kind};
 
 /// The maximum number of pending requests that one client has sent.
 const MAX_OPEN_REQUESTS: usize = 1024;
@@ -64,7 +64,7 @@ impl GatewayState {
                 "`content.status` is missing; it is the status of an agent",
             )
         })?;
-        let status = reported_status(text).ok_or_else(|| {
+        let status = AgentStatus::reported(text).ok_or_else(|| {
             let message =
                 "`content.status` is one of `online`, `offline`, `busy`, `idle` and `error`";
             RequestError::new(ErrorCode::InvalidContent, message)

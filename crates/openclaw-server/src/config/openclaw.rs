@@ -111,11 +111,9 @@ pub(super) fn complete(
     let port: u16 = port.or(gateway_config.port).unwrap_or(DEFAULT_PORT);
     gateway.url = Some(url(scheme, port));
     if !needs_no_token {
-        gateway.token = token(gateway_config.auth, text)?.filter(|token| match token {
-            Secret::Known(_) | Secret::Resolved(_) => true,
-            // Without a value, connect without a token; the gateway reports that it requires one.
-            Secret::Unresolved { source, id } => source == "env" && text(id).is_some(),
-        });
+        // Without a value, connect without a token; the gateway reports that it requires one.
+        let token = token(gateway_config.auth, text)?;
+        gateway.token = token.filter(|token| token.resolve(text).is_ok());
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use ::collective::SUBPROTOCOL;
+use ::collective::{AgentStatus, SUBPROTOCOL};
 use a2a::SendRequest;
 use base::backoff::Backoff;
 use base::environment::Environment;
@@ -36,8 +36,7 @@ use gateway_bridge::delegation;
 use gateway_bridge::session_key;
 use gateway_bridge::{self, BridgedGateway, TRIAD, openclaw};
 use peer::{
-    CallOptions, ConnectionState, EventStream, LocalGateway as _, MemberStatus, Peer, PeerError,
-    PeerErrorKind,
+    CallOptions, ConnectionState, EventStream, LocalGateway as _, Peer, PeerError, PeerErrorKind,
 };
 
 use self::collective::Proposal;
@@ -380,11 +379,11 @@ impl Runs {
 }
 
 /// Returns a sort key for agents. The agents most likely to answer have the lowest key.
-fn rank(status: MemberStatus) -> u8 {
+fn rank(status: Option<AgentStatus>) -> u8 {
     match status {
-        MemberStatus::Online | MemberStatus::Idle | MemberStatus::Busy => 0,
-        MemberStatus::Unknown => 1,
-        MemberStatus::Offline | MemberStatus::Error => 2,
+        Some(AgentStatus::Online | AgentStatus::Idle | AgentStatus::Busy) => 0,
+        None => 1,
+        Some(AgentStatus::Offline | AgentStatus::Error) => 2,
     }
 }
 

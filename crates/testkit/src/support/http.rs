@@ -8,6 +8,7 @@ use std::{
     thread,
 };
 
+use serde_json::Value;
 use tokio::{runtime, task};
 
 use crate::http;
@@ -40,6 +41,24 @@ pub fn serve(handler: impl Fn(&Request, &mut TcpStream) + Send + Sync + 'static)
         });
     });
     address.recv().unwrap()
+}
+
+/// Serves the agent with this card, in which `{{origin}}` stands for its URL, on a free port. `handler` answers its
+/// other requests. Returns the URL.
+pub fn serve_agent(
+    card: &Value,
+    handler: impl Fn(&Request, &mut TcpStream) + Send + Sync + 'static,
+) -> String {
+    let card = card.to_string();
+    let address = serve(move |request, stream| {
+        if request.method != "GET" {
+            return handler(request, stream);
+        }
+        let origin = format!("http://{}", request.header("host").unwrap());
+        let card = card.replace("{{origin}}", &origin);
+        answer(stream, "200 OK", "application/json", &card);
+    });
+    format!("http://{address}")
 }
 
 /// Answers with a whole body.

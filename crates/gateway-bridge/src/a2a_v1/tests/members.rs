@@ -1,7 +1,8 @@
 //! Discovery of agents.
 
 use super::*;
-use peer::{Member, MemberStatus};
+use collective::AgentStatus;
+use peer::Member;
 
 fn agents() -> Value {
     json!([
@@ -28,11 +29,7 @@ async fn h_14_handshake_names_are_used_until_a_list() {
     let members = members.unwrap();
     let names: Vec<_> = members.iter().map(|member| member.name.as_str()).collect();
     assert_eq!(names, ["alpha", "beta", "charlie", "steward", "triad"]);
-    assert!(
-        members
-            .iter()
-            .all(|member| member.status == MemberStatus::Unknown)
-    );
+    assert!(members.iter().all(|member| member.status == None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,15 +77,15 @@ async fn h_30_active_is_online_and_other_status_unknown() {
         .iter()
         .map(|member| (member.name.as_str(), member.status))
         .collect();
-    use MemberStatus as S;
+    use AgentStatus as S;
     assert_eq!(
         statuses,
         [
-            ("alpha", S::Online),
-            ("beta", S::Unknown),
-            ("charlie", S::Offline),
-            ("steward", S::Online),
-            ("triad", S::Offline)
+            ("alpha", Some(S::Online)),
+            ("beta", None),
+            ("charlie", Some(S::Offline)),
+            ("steward", Some(S::Online)),
+            ("triad", Some(S::Offline))
         ]
     );
 }
@@ -116,7 +113,7 @@ async fn h_32_status_messages_update_the_registry() {
     let members = members.unwrap();
     assert_eq!(
         (members[0].name.as_str(), members[0].status),
-        ("alpha", MemberStatus::Busy)
+        ("alpha", Some(AgentStatus::Busy))
     );
     harness.assert_warned("alpha");
 }
