@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use a2a::{CardView, Message, Part, Reply, SendRequest, Task};
 use base::validation::violation;
+use egress::Sent;
 use peer::{Delivered, Peer};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -175,16 +176,27 @@ async fn answer_questions(
     }
 }
 
+/// Runs `exchange`, which sends a message, within the deadline.
+///
+/// # Errors
+/// Those of [`Deadline::run_delivery`](super::deadline::Deadline::run_delivery). A message that still waited for its
+/// connection is certainly not delivered.
+async fn deliver<T>(call: &Call<'_>, exchange: impl Future<Output = T>) -> Result<T, ToolError> {
+    call.send_state.reset();
+    let done = call.deadline.run_delivery(exchange).await;
+    done.map_err(|error| match call.send_state.revoke() {
+        Sent::No => error.delivered(Delivered::No),
+        Sent::Unknown => error,
+    })
+}
+
 /// Sends a message and returns the one answer.
 async fn send_blocking(
     call: &mut Call<'_>,
     peer: &dyn Peer,
     outgoing: &SendRequest,
 ) -> Result<(), ToolError> {
-    let reply = call
-        .deadline
-        .run_delivery(call.metrics.send(peer, outgoing))
-        .await??;
+    let reply = deliver(call, call.metrics.send(peer, outgoing)).await??;
     call.message_arrived();
     if let Reply::Task(task) = &reply {
         check_followable(call, task)?;
@@ -199,17 +211,11 @@ async fn send_streaming(
     outgoing: &SendRequest,
 ) -> Result<(), ToolError> {
     if call.streaming() == Some(true) {
-        let stream = call
-            .deadline
-            .run_delivery(call.metrics.stream(peer, outgoing))
-            .await??;
+        let stream = deliver(call, call.metrics.stream(peer, outgoing)).await??;
         call.message_arrived();
         return follow(call, peer, Start::Stream(stream)).await;
     }
-    let reply = call
-        .deadline
-        .run_delivery(call.metrics.send(peer, outgoing))
-        .await??;
+    let reply = deliver(call, call.metrics.send(peer, outgoing)).await??;
     call.message_arrived();
     match reply {
         Reply::Task(task) => follow_task(call, peer, task).await,
@@ -224,11 +230,7 @@ async fn send_for_task(
     outgoing: &SendRequest,
     follow: bool,
 ) -> Result<(), ToolError> {
-    let task = match call
-        .deadline
-        .run_delivery(call.metrics.send(peer, outgoing))
-        .await??
-    {
+    let task = match deliver(call, call.metrics.send(peer, outgoing)).await?? {
         Reply::Task(task) => task,
         Reply::Message(message) => return Err(not_a_task(&message)),
     };

@@ -16,6 +16,7 @@ use base::budget::Level;
 use base::field_order::FieldOrder;
 use base::redact::Secrets;
 pub(super) use budget::{Account, LedgerLocks};
+use egress::SendState;
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind, Transports};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -70,6 +71,8 @@ pub(super) struct Call<'a> {
     update_sender: UpdateSender,
     /// Redacts updates, and holds back what may be the start of a secret.
     redaction: UpdateRedaction,
+    /// Whether the message that is being sent may have left.
+    pub send_state: SendState,
     /// The connection to the target, once it is open.
     peer: Option<Arc<dyn Peer>>,
     /// The wait expired before the peer was done.
@@ -128,6 +131,7 @@ impl<'a> Call<'a> {
             collected: Collected::new(&tool.limits),
             update_sender: UpdateSender::default(),
             redaction: UpdateRedaction::default(),
+            send_state: SendState::default(),
             peer: None,
             wait_expired: false,
             incomplete: None,
@@ -168,6 +172,7 @@ impl<'a> Call<'a> {
             // Only a person sees forms, and finding their order reads an answer a second time.
             field_order: self.may_ask().then_some(&self.field_order),
             wait_until: self.wait_until,
+            send_state: Some(&self.send_state),
         };
         let peer = self
             .tool

@@ -1,7 +1,7 @@
 //! Reads one connection until the task ends or is interrupted, or the connection closes.
 
 use tokio::select;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use a2a::{Event, Task};
 use egress::NetFault;
@@ -62,7 +62,7 @@ pub(super) enum FirstEvent {
 
 /// Reads `stream` to its end. `first` is `Some` for a subscription and `None` for the answer to a message. The task's
 /// state decides whether the stream is over, or the end of the body if the peer answered only with messages. While
-/// the stream is silent, the task's state is polled. [`recovery`](super::recovery) says what happens after an event that
+/// the stream brings nothing of the task, the task's state is polled. [`recovery`](super::recovery) says what happens after an event that
 /// cannot be read.
 ///
 /// # Errors
@@ -82,9 +82,10 @@ pub(super) async fn read_stream(
     let mut received = false;
     let mut progressed = false;
     let mut unreadable = Unreadable::default();
+    let mut silence = Silence::new();
     let deadline = call.deadline.clone();
     loop {
-        let next = next_event(call, peer, &mut *stream);
+        let next = next_event(call, peer, &mut *stream, &mut silence);
         let step = match subscribed || received {
             true => deadline.run(next).await?,
             // The event names the task that the message began.
@@ -112,6 +113,7 @@ pub(super) async fn read_stream(
                 if let Err(error) = check_event(task_id.as_deref(), &event) {
                     call.release_update();
                     let Some(error) = unreadable.add(call, error) else {
+                        silence.has_events = true;
                         call.deadline.check_expired()?;
                         continue;
                     };
@@ -119,11 +121,16 @@ pub(super) async fn read_stream(
                 }
                 call.metrics.record_event(&event, bytes);
                 let last = is_last(&event);
+                let is_unknown = matches!(event, Event::Unknown(_));
                 unreadable.in_a_row = 0;
                 progressed |= add_event(call, event, bytes, &mut first)?;
                 received = true;
                 if last {
                     return Ok(ConnectionEnd::Ended);
+                }
+                match is_unknown {
+                    true => silence.has_events = true,
+                    false => silence = Silence::new(),
                 }
                 call.deadline.check_expired()?;
             }
@@ -134,6 +141,7 @@ pub(super) async fn read_stream(
                     false => Place::Event,
                 };
                 let Some(error) = unreadable.add(call, error) else {
+                    silence.has_events = true;
                     call.deadline.check_expired()?;
                     continue;
                 };
@@ -218,18 +226,45 @@ enum StreamStep {
 /// (A2A 1.0 §3.1.2), but some agents send several.
 const MESSAGE_WAITS: u32 = 8;
 
-/// Waits for the next event. Once the task has ended, or a message without a task has come, the wait is short. When the
-/// stream is silent, the task's state is polled, because the peer may have lost the subscription. An update that is due
-/// meanwhile is sent.
+/// The time in which a stream brings nothing of the task. Events of an unknown kind, those of other tasks and unreadable ones
+/// do not end it.
+struct Silence {
+    /// The last event of the task, or the last poll.
+    since: Instant,
+    polls: u32,
+    /// The polls that found a state that A2A does not define.
+    foreign: u32,
+    /// Whether events have come that do not end the silence.
+    has_events: bool,
+    /// The ended task that a poll found, and until when the stream may still report its state.
+    ended: Option<(Task, Instant)>,
+}
+
+impl Silence {
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            polls: 0,
+            foreign: 0,
+            has_events: false,
+            ended: None,
+        }
+    }
+}
+
+/// Waits for the next event. Once the task has ended, or a message without a task has come, the wait is short. In a
+/// `silence`, the task's state is polled, because the peer may have lost the subscription. An update that is due meanwhile
+/// is sent.
 async fn next_event(
     call: &mut Call<'_>,
     peer: &dyn Peer,
     stream: &mut dyn EventStream,
+    silence: &mut Silence,
 ) -> StreamStep {
     let poll_intervals = &call.tool.poll_intervals;
     let mut step = stream.next();
     if call.collected.is_terminal_or_interrupted() {
-        let step = timeout(poll_intervals.final_wait, step).await;
+        let step = timeout_at(silence.since + poll_intervals.final_wait, step).await;
         return step.map_or(StreamStep::Ended(None), StreamStep::Event);
     }
     if let Some(due) = call.update_due() {
@@ -238,35 +273,44 @@ async fn next_event(
         }
         call.release_update();
     }
-    let mut polls = 0;
-    let mut foreign = 0;
     let is_message = call.collected.kind == Some(Kind::Message);
     loop {
-        let silence = match is_message && polls == 0 {
+        if let Some((_, until)) = &silence.ended {
+            // The stream may be about to report the state itself, with more detail.
+            let step = timeout_at(*until, &mut step).await;
+            return match step {
+                Ok(event) => StreamStep::Event(event),
+                Err(_) => StreamStep::Ended(silence.ended.take().map(|(task, _)| task)),
+            };
+        }
+        let wait = match is_message && silence.polls == 0 {
             true => poll_intervals.final_wait * MESSAGE_WAITS,
-            false => poll_intervals.silences().delay(polls),
+            false => poll_intervals.silences().delay(silence.polls),
         };
-        if let Ok(step) = timeout(silence, &mut step).await {
+        if let Ok(step) = timeout_at(silence.since + wait, &mut step).await {
             return StreamStep::Event(step);
         }
-        let task = select! {
-            biased;
-            step = &mut step => return StreamStep::Event(step),
-            task = query_silent(call, peer) => task,
+        let task = match silence.has_events {
+            // The next of these events would end the query.
+            true => query_silent(call, peer).await,
+            false => select! {
+                biased;
+                step = &mut step => return StreamStep::Event(step),
+                task = query_silent(call, peer) => task,
+            },
         };
         if is_message && task.is_none() {
             return StreamStep::Ended(None);
         }
-        foreign += u32::from(task.as_ref().is_some_and(|task| task.state().is_foreign()));
-        if foreign == MAX_UNCHANGED {
+        silence.foreign += u32::from(task.as_ref().is_some_and(|task| task.state().is_foreign()));
+        if silence.foreign == MAX_UNCHANGED {
             return StreamStep::Unchanged;
         }
-        if let Some(task) = task.filter(|task| task.state().is_terminal_or_interrupted()) {
-            // The stream may be about to report the state itself, with more detail.
-            let step = timeout(poll_intervals.final_wait, &mut step).await;
-            return step.map_or(StreamStep::Ended(Some(task)), StreamStep::Event);
-        }
-        polls += 1;
+        silence.since = Instant::now();
+        silence.polls += 1;
+        silence.ended = task
+            .filter(|task| task.state().is_terminal_or_interrupted())
+            .map(|task| (task, silence.since + poll_intervals.final_wait));
     }
 }
 

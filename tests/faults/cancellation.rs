@@ -127,6 +127,29 @@ async fn timeout_applies_while_connecting() {
 }
 
 #[tokio::test]
+async fn message_without_an_open_connection_is_not_delivered() {
+    let full = FullListener::new().await;
+    // Its connections are open, and nothing reads them.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = silent.local_addr().unwrap();
+    let peers = peers(json!({"main": {"card": card()}})).await;
+    for endpoint in [
+        format!("http://127.0.0.1:{}/", full.port),
+        format!("https://{silent}/"),
+    ] {
+        let target = json!({"baseUrl": peers.origin("main"), "endpoint": endpoint});
+        let fixture = ToolFixture::with_target(target);
+        for mut request in [send_request(), stream_request()] {
+            request["timeout_ms"] = json!(1000);
+            let envelope = fixture.call(&request).await;
+            assert_eq!(reason(&envelope), "timeout", "{envelope}");
+            let delivered = &envelope["error"]["details"]["delivered"];
+            assert_eq!(delivered, "no", "{endpoint}: {envelope}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn abort_ends_card_fetch() {
     let never = json!({"delay_ms": NEVER_MS, "json": {}});
     let peers =

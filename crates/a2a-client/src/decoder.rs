@@ -5,7 +5,10 @@ use base::json::{self, Limits, encoded_bytes};
 use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
 use serde_json::Value;
 
-use super::error::{MAX_ERROR_DATA, code, kind_of, names_a2a_error, parse, reason_in, status_of};
+use super::error::{
+    MAX_ERROR_DATA, code, kind_of, names_a2a_error, names_protocol_error, parse, reason_in,
+    status_of,
+};
 use super::peer_secrets::PeerSecrets;
 use super::response_json::unreadable;
 
@@ -34,13 +37,13 @@ impl Decoder {
         }
     }
 
-    /// Returns the error in a successful body or an event of HTTP+JSON: `error`, or a bare error of A2A. In JSON-RPC,
-    /// [`result`](Self::result) finds it.
+    /// Returns the error in a successful body or an event: a bare error of A2A, or `error` of HTTP+JSON. In JSON-RPC,
+    /// [`result`](Self::result) finds `error`.
     fn error(self, answer: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
-        if self.transport != Transport::HttpJson {
+        let error = answer.get("error").filter(|error| !error.is_null());
+        if self.transport != Transport::HttpJson && error.is_some() {
             return None;
         }
-        let error = answer.get("error").filter(|error| !error.is_null());
         if error.is_none() && !names_a2a_error(answer) {
             return None;
         }
@@ -139,10 +142,16 @@ fn is_foreign_id(id: Option<&Value>) -> bool {
     }
 }
 
-/// Returns the error in the body of an error status.
+/// Returns the error in the body of an error status: that of JSON-RPC, or one without its envelope whose code or reason only
+/// agents send.
 pub(super) fn parse_error(mut body: Value, secrets: &PeerSecrets) -> Option<PeerError> {
-    let error = body.get_mut("error").filter(|error| error.is_object())?;
-    Some(rpc_error(error.take(), secrets))
+    if let Some(error) = body.get_mut("error").filter(|error| error.is_object()) {
+        return Some(rpc_error(error.take(), secrets));
+    }
+    match names_protocol_error(&body) {
+        true => parse(&body, secrets),
+        false => None,
+    }
 }
 
 fn rpc_error(mut error: Value, secrets: &PeerSecrets) -> PeerError {
@@ -292,9 +301,11 @@ mod tests {
             json!({"message": "crashed", "details": [{"reason": "TASK_NOT_FOUND"}]}),
             json!({"type": "https://a2a-protocol.org/errors/task-not-found", "detail": "crashed"}),
         ] {
-            let found = task(Transport::HttpJson, answer.clone()).unwrap_err();
-            assert_eq!(found.kind, PeerErrorKind::Rpc, "{answer}");
-            assert!(found.message.contains("crashed"), "{answer}");
+            for transport in ALL {
+                let found = task(transport, answer.clone()).unwrap_err();
+                assert_eq!(found.kind, PeerErrorKind::Rpc, "{answer}");
+                assert!(found.message.contains("crashed"), "{answer}");
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use egress::NetFault;
 use egress::auth::Authorization;
 use egress::credential::Trust;
 use egress::sse::{EventReader, Opened, SseLimits};
-use egress::{AddressPolicy, HttpClient, NetError, body, redirect, sse};
+use egress::{AddressPolicy, HttpClient, NetError, SendState, body, redirect, sse};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use peer::{PeerConfig, PeerError, PeerErrorKind, excerpt};
@@ -43,6 +43,8 @@ pub(super) struct HttpBinding {
     limits: SseLimits,
     secrets: Arc<PeerSecrets>,
     field_order: Option<FieldOrder>,
+    /// The state of the message that is being sent.
+    send_state: Option<SendState>,
     /// The security requirements of the peer's card.
     declared: Arc<Security>,
     /// The trusted keys, if the card must be signed.
@@ -105,6 +107,7 @@ impl HttpBinding {
             limits,
             secrets,
             field_order: None,
+            send_state: None,
             declared: Arc::default(),
             signed_by: config.card_keys.is_some().then(|| Arc::new(config.clone())),
             card_origin: (config.endpoint.is_none() && url.origin() != config.base_url.origin())
@@ -124,6 +127,13 @@ impl HttpBinding {
     #[must_use]
     pub(super) fn with_field_order(mut self, field_order: Option<&FieldOrder>) -> Self {
         self.field_order = field_order.cloned();
+        self
+    }
+
+    /// Sets what receives the state of messages.
+    #[must_use]
+    pub(super) fn with_send_state(mut self, send_state: Option<&SendState>) -> Self {
+        self.send_state = send_state.cloned();
         self
     }
 
@@ -194,6 +204,10 @@ impl HttpBinding {
             access: self.access,
             trust: self.trust.clone(),
             authorization: self.authorization.clone(),
+            send_state: match idempotency {
+                Idempotency::Once => self.send_state.clone(),
+                Idempotency::Repeatable => None,
+            },
         }
     }
 

@@ -99,7 +99,8 @@ impl A2aPeerProvider {
             state.secrets(config),
         )?
         .with_security(&card.security)
-        .with_field_order(options.field_order);
+        .with_field_order(options.field_order)
+        .with_send_state(options.send_state);
         // 0.3 has no tenants, and a response for one tenant must not decide the version for another.
         let in_doubt = route.version == Version::V1_0 && !route.pinned && route.tenant.is_none();
         let (version, older) = match state.version().filter(|_| in_doubt) {

@@ -159,6 +159,7 @@ impl HttpClient for Client {
             trust: self.trust.clone(),
             repeatable: false,
             authorization: None,
+            send_state: None,
         };
         let (client, timeout) = (self.client.clone(), self.timeout);
         let exchange = async move { tokio::time::timeout(timeout, client.exchange(request)).await };

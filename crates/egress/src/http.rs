@@ -29,6 +29,7 @@ use super::error::place;
 use super::proxy::Proxies;
 use super::resolver::{Lookup, ResolvePolicy, Resolver, SystemLookup, check_for_proxy};
 use super::retry::RetryContext;
+use super::send_state::TrackedBody;
 use super::tls::Tls;
 use super::{
     AddressPolicy, BoxFuture, ByteStream, HttpClient, NetError, NetFault, Request, Response, Sent,
@@ -219,6 +220,7 @@ impl ReqwestClient {
             body,
             access,
             trust,
+            send_state,
             ..
         } = request;
         check_target(&url, access, kind)?;
@@ -245,7 +247,10 @@ impl ReqwestClient {
             let identity = HeaderValue::from_static("identity");
             request.headers_mut().insert(ACCEPT_ENCODING, identity);
         }
-        *request.body_mut() = body.map(reqwest::Body::from);
+        *request.body_mut() = body.map(|body| match send_state {
+            Some(state) => reqwest::Body::wrap(TrackedBody::new(body, state)),
+            None => reqwest::Body::from(body),
+        });
         // A proxy would resolve the name, so check it before.
         let resolved_elsewhere = access == AddressPolicy::Public && proxies.is_some();
         Ok(PreparedRequest {
@@ -284,6 +289,13 @@ impl HttpClient for ReqwestClient {
     /// Handles credentials and retries first. Each removes its part of the request and calls `exchange` again, so that
     /// the last call sends the request once.
     fn exchange(&self, mut request: Request) -> BoxFuture<'_, Result<Response, NetError>> {
+        if let Some(state) = request
+            .send_state
+            .as_ref()
+            .filter(|_| request.body.is_some())
+        {
+            state.track();
+        }
         if let Some(authorization) = request.authorization.take() {
             return Box::pin(auth::exchange(self, authorization, request));
         }

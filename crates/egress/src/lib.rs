@@ -6,7 +6,7 @@
 //!
 //! * It sends a request once. Only [repeatable](Request::repeatable) requests after [`ReqwestClient::with_retries`], and
 //!   requests whose credential can be renewed and was refused (OAuth 2, a program, AWS keys), are sent again.
-//!   [`NetError::sent`] says whether the peer may have received bytes.
+//!   [`NetError::sent`] says whether the peer may have received bytes, and [`SendState`] does where the caller gives up first.
 //! * It follows no redirect ([`redirect`] does within one origin), uses no proxy unless one is given, and stores no cookie.
 //! * It connects only to the addresses that it has checked, see [`AddressPolicy`].
 //! * No error and no `Debug` output shows the value of a header, a body, or the user info or query of a URL.
@@ -48,6 +48,7 @@ mod rebinding_tests;
 pub mod redirect;
 pub mod resolver;
 pub mod retry;
+mod send_state;
 pub mod sse;
 #[cfg(test)]
 mod testing;
@@ -70,6 +71,7 @@ pub use error::{NetError, NetFault, Sent, status_text};
 pub use http::ReqwestClient;
 pub use http::{Duplex, Upgrade};
 pub use oauth2::sign_in;
+pub use send_state::SendState;
 
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -121,6 +123,8 @@ pub struct Request {
     /// The credential. The client adds it below everything that prints a request. [`HttpClient::upgrade`] ignores it: the
     /// protocol of an upgraded connection authenticates by itself.
     pub authorization: Option<Authorization>,
+    /// Tells the caller whether the body has begun to leave. A client that does not support it leaves it untouched.
+    pub send_state: Option<SendState>,
 }
 
 base::debug_fields!(self: Request {
@@ -141,6 +145,7 @@ impl Request {
             trust: None,
             repeatable: true,
             authorization: None,
+            send_state: None,
         }
     }
 
@@ -190,6 +195,7 @@ mod tests {
             trust: None,
             repeatable: false,
             authorization: None,
+            send_state: None,
         };
         let printed = format!("{request:?}");
         assert!(!printed.contains("s3cret"), "{printed}");

@@ -138,6 +138,7 @@ pub(crate) fn get(url: Url) -> Request {
         trust: None,
         repeatable: false,
         authorization: None,
+        send_state: None,
     }
 }
 

@@ -89,6 +89,7 @@ impl BridgedGateway {
             state_dir: options.host.and_then(|host| host.state_dir.clone()),
             since: Some(self.connector.env.now()),
             wait_until: options.wait_until,
+            send_state: options.send_state.cloned().unwrap_or_default(),
         };
         Box::new(AgentPeer {
             connector: Arc::clone(&self.connector),
@@ -249,6 +250,17 @@ impl AgentPeer {
         })
     }
 
+    /// Returns the backend for a message, which may leave from now on.
+    async fn backend_for_message(&self) -> Result<Backend, PeerError> {
+        self.call.send_state.track();
+        let backend = self.backend().await?;
+        if self.call.send_state.begin() {
+            return Ok(backend);
+        }
+        let message = "the call ended before the message was sent";
+        Err(failed(ErrorCode::ConnectionReset, message))
+    }
+
     /// Returns the connection for a query that the bridge may answer itself; `None` if it cannot connect.
     async fn link_if_needed(
         &self,
@@ -309,7 +321,7 @@ impl Peer for AgentPeer {
 
     async fn send(&self, outgoing: &SendRequest) -> Result<Reply, PeerError> {
         loop {
-            let link = match self.backend().await? {
+            let link = match self.backend_for_message().await? {
                 Backend::GatewayLink(link) => link,
                 Backend::Triad => return self.triad.send(&self.call, outgoing).await,
             };
@@ -322,7 +334,7 @@ impl Peer for AgentPeer {
 
     async fn stream(&self, outgoing: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
         loop {
-            let link = match self.backend().await? {
+            let link = match self.backend_for_message().await? {
                 Backend::GatewayLink(link) => link,
                 Backend::Triad => return self.triad.stream(&self.call, outgoing).await,
             };

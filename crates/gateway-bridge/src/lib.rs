@@ -62,6 +62,7 @@ use std::time::{Duration, Instant};
 use ::peer::{EventStream, Member, PeerError};
 use a2a::{Reply, SendRequest, Task};
 use async_trait::async_trait;
+use egress::SendState;
 
 pub use directory::BridgedGateway;
 pub use settings::{DialectChoice, Settings};
@@ -84,6 +85,8 @@ pub(crate) struct CallContext {
     pub since: Option<Instant>,
     /// When a blocking send stops waiting and returns a task.
     pub wait_until: Option<tokio::time::Instant>,
+    /// Whether a message may have left.
+    pub send_state: SendState,
 }
 
 impl CallContext {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use base::field_order::FieldOrder;
+use egress::SendState;
 use tokio::time::Instant;
 
 /// Options of a call.
@@ -21,6 +22,8 @@ pub struct CallOptions<'a> {
     /// When a blocking send stops waiting. A peer that supports it then returns a task, so that the call can end
     /// without losing the work.
     pub wait_until: Option<Instant>,
+    /// The state of the message that is being sent, for a call that ends first.
+    pub send_state: Option<&'a SendState>,
 }
 
 /// A session of the host.

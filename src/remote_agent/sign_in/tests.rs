@@ -244,6 +244,7 @@ async fn agent_that_refuses_each_token_causes_one_question() {
         trust: None,
         repeatable: true,
         authorization: None,
+        send_state: None,
     };
     let called = egress::auth::exchange(&*sign_in.net, authorization, call).await;
     assert!(called.is_err());

@@ -135,6 +135,9 @@ async fn error_of_a_server_in_front_of_the_agent_is_one_of_http_in_both_bindings
         (503, google, Rpc, Yes),
         (502, reason, Rpc, Yes),
         (503, a2a.clone(), Rpc, Yes),
+        (500, json!({"code": 13, "message": "no"}), Rpc, Yes),
+        (503, json!({"code": 14, "message": "no"}), Rpc, Yes),
+        (500, json!({"code": -32603, "message": "no"}), Rpc, Yes),
         (401, a2a, AuthRequired, Yes),
     ] {
         for transport in [Transport::JsonRpc, Transport::HttpJson] {

@@ -30,6 +30,8 @@ pub(super) enum StreamEnd {
     Hang,
     /// Reports the working task endlessly, without a pause.
     Flood,
+    /// Sends an event of an unknown kind every 10 s.
+    Unknown,
     /// Sends these events after the first poll, and hangs.
     Later(&'static [&'static str]),
 }
@@ -378,6 +380,11 @@ impl EventStream for ScriptedStream {
             (None, StreamEnd::Close | StreamEnd::Answer) => None,
             (None, StreamEnd::Cut) => Some(Err(peer_error(PeerErrorKind::Net(NetFault::Cut)))),
             (None, StreamEnd::Flood) => Some(Ok((Event::read(status("working")).unwrap(), 100))),
+            (None, StreamEnd::Unknown) => {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                let event = json!({"kind": "weather", "taskId": "t"});
+                Some(Ok((Event::read(event).unwrap(), 100)))
+            }
             (None, StreamEnd::Hang | StreamEnd::Later(_)) => std::future::pending().await,
         }
     }

@@ -89,3 +89,25 @@ async fn message_is_the_answer_of_an_open_stream() {
     assert!(result["summary"]["wait_expired"].is_null(), "{result}");
     assert_eq!(fixture.calls(), ["stream"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn stream_of_unknown_events_is_polled_like_a_silent_one() {
+    let intervals = PollIntervals {
+        idle: Duration::from_secs(15),
+        ..quick()
+    };
+    for (request, first) in [(send(), "stream"), (watch(), "subscribe")] {
+        let fixture = streams_at(
+            intervals.clone(),
+            vec![first_events(StreamEnd::Unknown)],
+            vec![
+                PollReply::Task(task("working", json!([]))),
+                completed(&["one ", "two"]),
+            ],
+        );
+        let result = fixture.call(within(request, 100_000)).await;
+        assert_eq!(state(&result), "completed", "{result}");
+        assert_eq!(text(&result), "one two", "{result}");
+        assert_eq!(fixture.calls(), [first, "get", "get"]);
+    }
+}

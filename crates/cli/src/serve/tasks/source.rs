@@ -307,6 +307,7 @@ impl RunningServer {
         let request = Request {
             repeatable: method == Method::GET,
             authorization: None,
+            send_state: None,
             method,
             access: access(&url),
             url,

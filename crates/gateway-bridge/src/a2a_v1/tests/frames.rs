@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::START_UNIX_MILLIS;
+use egress::{SendState, Sent};
 
 /// Returns the frame of a message to alpha.
 async fn send_and_capture(outgoing: SendRequest) -> Value {
@@ -185,6 +186,28 @@ async fn session_of_the_call_hides_that_of_the_conversation() {
         "a2a-ada-1"
     );
     resend.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_message_without_a_connection_is_certainly_unsent() {
+    for (is_connected, sent) in [(false, Sent::No), (true, Sent::Unknown)] {
+        let mut harness = harness(settings());
+        let state = SendState::default();
+        let options = CallOptions {
+            send_state: Some(&state),
+            ..CallOptions::default()
+        };
+        let peer = harness.gateway.agent("alpha".to_owned(), &options);
+        let sending = tokio::spawn(async move { peer.send(&text_message("hello")).await });
+        if is_connected {
+            harness.connect().await.recv().await;
+        } else {
+            harness.arrivals.next().await;
+        }
+        sending.abort();
+        assert!(sending.await.unwrap_err().is_cancelled());
+        assert_eq!(state.revoke(), sent);
+    }
 }
 
 #[tokio::test(start_paused = true)]
