@@ -29,7 +29,7 @@ async fn h_14_handshake_names_are_used_until_a_list() {
     let members = members.unwrap();
     let names: Vec<_> = members.iter().map(|member| member.name.as_str()).collect();
     assert_eq!(names, ["alpha", "beta", "charlie", "steward", "triad"]);
-    assert!(members.iter().all(|member| member.status == None));
+    assert!(members.iter().all(|member| member.status.is_none()));
 }
 
 #[tokio::test(start_paused = true)]
