@@ -91,7 +91,7 @@ impl Core {
         let notifier = Notifier::new(
             parts.store.clone(),
             parts.sender,
-            &limits,
+            &parts.settings,
             parts.env.clone(),
             metrics.clone(),
         );
