@@ -35,7 +35,7 @@ mod tests;
 
 use delivery_queue::{DeliveryQueues, MAX_QUEUED_BYTES};
 use dispatcher::RetryPolicy;
-use dispatcher::{ClientCancellations, Incoming, PushDispatcher};
+use dispatcher::{ClientCancellations, Incoming, Lookups, PushDispatcher};
 use notification::PushPayload;
 
 /// Posts notifications. The implementation checks the address policy again for every connection.
@@ -123,6 +123,7 @@ impl Notifier {
             sender,
             env,
             retry_policy,
+            lookups: Lookups::new(waiting, settings.several_clients),
             queues: DeliveryQueues::new(waiting, MAX_QUEUED_BYTES, settings.several_clients),
             metrics,
             clients: ClientCancellations::default(),
