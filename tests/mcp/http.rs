@@ -126,6 +126,17 @@ fn call_over_http_is_answered() {
 }
 
 #[test]
+fn method_that_the_server_lacks_is_named_over_http() {
+    let mcp_server = HttpServer::start(&["--url", "http://127.0.0.1:9"]);
+    for method in ["subscriptions/listen", "skills/list", "resources/list"] {
+        let refused = mcp_server.mcp("", method, json!({"notifications": {}}));
+        let expected = json!({"code": -32601, "message": format!("unknown method `{method}`")});
+        assert_eq!(message(&refused)["error"], expected, "{refused:?}");
+        assert!(refused.head.contains(" 404 "), "{refused:?}");
+    }
+}
+
+#[test]
 fn client_of_an_earlier_version_is_served_without_a_session() {
     let mcp_server = HttpServer::start(&["--url", "http://127.0.0.1:9"]);
     let client = json!({"name": "old", "version": "1"});

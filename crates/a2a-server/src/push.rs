@@ -3,7 +3,7 @@
 //! A notification neither changes nor delays a task: the service passes a change to [`Notifier::changed`] and
 //! continues. Each push notification configuration has its own queue, which keeps the order. The notifier retries a
 //! notification until the webhook accepts it or all attempts fail. A slow or unreachable origin delays only its own
-//! notifications and uses at most half of the queue capacity, of which one client leaves half to others.
+//! notifications and uses at most half of the queue capacity, of which one of several clients leaves half to others.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::metrics::{Metrics, PushResult};
-use crate::settings::ServiceLimits;
+use crate::settings::Settings;
 use crate::store::TaskStore;
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
@@ -35,7 +35,7 @@ mod tests;
 
 use delivery_queue::{DeliveryQueues, MAX_QUEUED_BYTES};
 use dispatcher::RetryPolicy;
-use dispatcher::{ClientCancellations, Incoming, PushDispatcher};
+use dispatcher::{ClientCancellations, Incoming, Lookups, PushDispatcher};
 use notification::PushPayload;
 
 /// Posts notifications. The implementation checks the address policy again for every connection.
@@ -94,28 +94,37 @@ impl Notifier {
     pub fn new(
         store: Arc<dyn TaskStore>,
         sender: Arc<dyn PushSender>,
-        limits: &ServiceLimits,
+        settings: &Settings,
         env: Arc<dyn Environment>,
         metrics: Metrics,
     ) -> Self {
-        Self::with_retry_policy(store, sender, limits, env, metrics, RetryPolicy::default())
+        Self::with_retry_policy(
+            store,
+            sender,
+            settings,
+            env,
+            metrics,
+            RetryPolicy::default(),
+        )
     }
 
     fn with_retry_policy(
         store: Arc<dyn TaskStore>,
         sender: Arc<dyn PushSender>,
-        limits: &ServiceLimits,
+        settings: &Settings,
         env: Arc<dyn Environment>,
         metrics: Metrics,
         retry_policy: RetryPolicy,
     ) -> Self {
-        let (intake, incoming) = mpsc::channel(limits.waiting_pushes.max(1));
+        let waiting = settings.limits.waiting_pushes;
+        let (intake, incoming) = mpsc::channel(waiting.max(1));
         let dispatcher = Arc::new(PushDispatcher {
             store,
             sender,
             env,
             retry_policy,
-            queues: DeliveryQueues::new(limits.waiting_pushes, MAX_QUEUED_BYTES),
+            lookups: Lookups::new(waiting, settings.several_clients),
+            queues: DeliveryQueues::new(waiting, MAX_QUEUED_BYTES, settings.several_clients),
             metrics,
             clients: ClientCancellations::default(),
             closing: CancellationToken::new(),

@@ -4,7 +4,8 @@
 
 use std::collections::HashMap;
 
-use a2a::v1_0::{Artifact, Message, PartContent, Role, Task, TaskState, TaskStatus};
+use a2a::v1_0::{Artifact, Message, Part, PartContent, Role, Task, TaskState, TaskStatus};
+use base::json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -156,6 +157,58 @@ pub fn excerpt(message: &Message) -> String {
         short.push('…');
     }
     short
+}
+
+/// Estimates the memory that a copy of a task with its last changes takes, in bytes, without encoding it. An executor decides how
+/// many parts and artifacts a task has, and how small they are.
+pub(crate) fn copied_bytes(task: &Task, changes: &[TaskChange]) -> usize {
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let texts = |all: Option<&Vec<String>>| {
+        let bytes = |text: &String| size_of::<String>() + text.len();
+        all.into_iter().flatten().map(bytes).sum::<usize>()
+    };
+    let metadata = |all: Option<&HashMap<String, Value>>| {
+        let entries = all.into_iter().flatten();
+        entries
+            .map(|(key, value)| json::entry_memory(key, value))
+            .sum::<usize>()
+    };
+    let part = |part: &Part| {
+        let content = match &part.content {
+            PartContent::Text(text) | PartContent::Url(text) => text.len(),
+            PartContent::Raw(bytes) => bytes.len(),
+            PartContent::Data(data) => json::memory(data),
+        };
+        let names = text(&part.filename) + text(&part.media_type);
+        size_of::<Part>() + content + names + metadata(part.metadata.as_ref())
+    };
+    let parts = |parts: &[Part]| parts.iter().map(part).sum::<usize>();
+    let message = |message: &Message| {
+        let ids = message.message_id.len() + text(&message.context_id) + text(&message.task_id);
+        let lists = texts(message.extensions.as_ref()) + texts(message.reference_task_ids.as_ref());
+        let metadata = metadata(message.metadata.as_ref());
+        size_of::<Message>() + ids + lists + parts(&message.parts) + metadata
+    };
+    let artifact = |artifact: &Artifact| {
+        let names = artifact.artifact_id.len() + text(&artifact.name) + text(&artifact.description);
+        let metadata = metadata(artifact.metadata.as_ref()) + texts(artifact.extensions.as_ref());
+        size_of::<Artifact>() + names + parts(&artifact.parts) + metadata
+    };
+    let status = |status: &TaskStatus| status.message.as_ref().map_or(0, message);
+    let change = |change: &TaskChange| match change {
+        TaskChange::Status(changed) => status(changed),
+        TaskChange::Artifact { artifact: more, .. } => artifact(more),
+        TaskChange::Message(more) => message(more),
+        TaskChange::Metadata(more) => metadata(Some(more)),
+        TaskChange::Run(_) | TaskChange::Started => 0,
+    };
+    let history = task.history.iter().flatten().map(message);
+    let artifacts = task.artifacts.iter().flatten().map(artifact);
+    let fixed = status(&task.status) + metadata(task.metadata.as_ref());
+    fixed
+        + history.sum::<usize>()
+        + artifacts.sum::<usize>()
+        + changes.iter().map(change).sum::<usize>()
 }
 
 #[cfg(test)]

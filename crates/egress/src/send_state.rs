@@ -31,8 +31,8 @@ impl SendState {
         self.0.store(UNTRACKED, Ordering::SeqCst);
     }
 
-    /// Marks the request as waiting for its connection. Whoever calls this must call [`begin`](Self::begin) before the
-    /// first byte leaves.
+    /// Marks the request as waiting for its connection. A client that calls this calls [`begin`](Self::begin) before the first
+    /// byte leaves.
     pub fn track(&self) {
         self.advance(UNTRACKED, WAITING);
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use lru::LruCache;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use url::Url;
 
 use base::config::ConfigError;
 use base::text::{hex, shortened};
@@ -194,12 +195,19 @@ impl Link {
     }
 
     /// Returns the state for the operator.
+    /// Returns whether the link uses TLS. A gateway that dials this one has a certificate, which it shows only in TLS.
+    fn is_encrypted(&self) -> bool {
+        let url = self.config.url.as_deref();
+        url.is_none_or(|url| Url::parse(url).is_ok_and(|url| url.scheme() == "wss"))
+    }
+
     fn to_json(&self) -> Value {
         let status = self.status.lock();
         let mut state = json!({
             "name": self.config.name,
             "direction": if self.config.url.is_some() { "outgoing" } else { "incoming" },
             "status": if status.is_up { "up" } else { "down" },
+            "encrypted": self.is_encrypted(),
         });
         if status.since > 0 {
             state["since"] = status.since.into();

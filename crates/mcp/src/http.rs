@@ -35,6 +35,9 @@ const CALLS_PER_CLIENT: usize = 4;
 /// The size of a body, in bytes, from which a message of MCP needs a slot even if it calls nothing.
 const LARGE_BODY_BYTES: usize = 64 << 10;
 
+/// The maximum size of the refusal of a request, in bytes. It has an id and the name of a method.
+const MAX_REFUSAL_BYTES: usize = 64 << 10;
+
 /// The time limits of the HTTP API.
 #[derive(Debug, Clone, Copy)]
 pub struct ApiLimits {
@@ -132,14 +135,38 @@ async fn serve_mcp(State(mcp): State<Mcp>, request: Request) -> Response {
         return mcp.events.handle(request).await.map(Body::new);
     }
     match mcp.prepare(request).await {
-        Ok((service, request)) => service.handle(request).await.map(Body::new),
+        Ok((service, request, unknown)) => {
+            let response = service.handle(request).await.map(Body::new);
+            match unknown {
+                Some(method) => in_own_words(response, &method).await,
+                None => response,
+            }
+        }
         Err(response) => *response,
     }
 }
 
+/// Sets the text of an unknown `method` in the refusal of a request where the library has its name alone.
+async fn in_own_words(response: Response, method: &str) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let Ok(body) = to_bytes(body, MAX_REFUSAL_BYTES).await else {
+        let message = "the answer cannot be read";
+        return problem(StatusCode::INTERNAL_SERVER_ERROR, message);
+    };
+    let member = |message: &str| format!("\"message\":{}", json!(message));
+    let own = member(&message::unknown_method(method).message);
+    let body = String::from_utf8_lossy(&body).replacen(&member(method), &own, 1);
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, body.into())
+}
+
 impl Mcp {
-    /// Checks a message before the service parses it, and waits for the slot of a call.
-    async fn prepare(&self, request: Request) -> Result<(&Service, Request), Box<Response>> {
+    /// Checks a message before the service parses it, and waits for the slot of a call. Returns the service, the request, and
+    /// its method if the server does not have it.
+    async fn prepare(
+        &self,
+        request: Request,
+    ) -> Result<(&Service, Request, Option<String>), Box<Response>> {
         let (mut parts, body) = request.into_parts();
         let accepted = Accepted::read(&parts.headers);
         if !accepted.json && !accepted.events {
@@ -160,6 +187,7 @@ impl Mcp {
             })?;
             parts.extensions.insert(slot);
         }
+        let unknown = head.unknown_method();
         let headers = &mut parts.headers;
         let both = HeaderValue::from_static("application/json, text/event-stream");
         headers.insert(header::ACCEPT, both);
@@ -175,7 +203,7 @@ impl Mcp {
         } else {
             &self.json
         };
-        Ok((service, Request::from_parts(parts, body.into())))
+        Ok((service, Request::from_parts(parts, body.into()), unknown))
     }
 }
 

@@ -7,7 +7,7 @@ use base::text::first_chars;
 use rmcp::model::{
     CallToolRequestParams, CancelTaskParams, ClientJsonRpcMessage, ClientRequest, CustomRequest,
     ErrorCode, ErrorData, GetTaskParams, InitializeRequestParams, PaginatedRequestParams,
-    UpdateTaskParams,
+    ServerJsonRpcMessage, UpdateTaskParams,
 };
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -30,17 +30,19 @@ const MAX_PATH_CHARS: usize = 100;
 
 /// The methods of requests that this server has, and `initialize` of earlier versions. The library takes one with invalid
 /// parameters for an unknown method.
-const METHODS: [&str; 9] = [
+const METHODS: [&str; 8] = [
     "initialize",
     "ping",
     "server/discover",
-    "subscriptions/listen",
     "tasks/cancel",
     "tasks/get",
     "tasks/update",
     "tools/call",
     "tools/list",
 ];
+
+/// How the text of an error for a method that the server does not have begins.
+const UNKNOWN_METHOD: &str = "unknown method";
 
 /// A message that is refused unread.
 #[derive(Debug)]
@@ -148,6 +150,13 @@ impl<'a> Head<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns the method of a request that the server does not have.
+    pub(crate) fn unknown_method(&self) -> Option<String> {
+        self.id?;
+        let method: String = serde_json::from_str(self.method?.get()).ok()?;
+        (!METHODS.contains(&&*method)).then_some(method)
     }
 
     /// Returns whether the message calls the tool.
@@ -263,8 +272,18 @@ fn fault_of<T: DeserializeOwned>(params: &Value) -> Option<String> {
 /// Returns the error of a request whose method the server does not have.
 pub(crate) fn unknown_method(method: &str) -> ErrorData {
     let method = first_chars(method, 64);
-    let message = format!("unknown method `{method}`");
+    let message = format!("{UNKNOWN_METHOD} `{method}`");
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+}
+
+/// Sets the text of an unknown method where the library has refused it itself, with its name alone.
+pub(crate) fn set_own_words(message: &mut ServerJsonRpcMessage) {
+    if let ServerJsonRpcMessage::Error(refused) = message
+        && refused.error.code == ErrorCode::METHOD_NOT_FOUND
+        && !refused.error.message.starts_with(UNKNOWN_METHOD)
+    {
+        refused.error = unknown_method(&refused.error.message);
+    }
 }
 
 fn not_json(error: &json::JsonError) -> Refusal {

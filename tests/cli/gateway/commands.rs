@@ -355,7 +355,11 @@ async fn doctor_reports_links_encryption_and_signatures() {
     gateway.next();
     let output = run(&["gateway", "doctor", "--json", "--state-dir", state]).await;
     for (check, severity, shown) in [
-        ("link", "warning", "berlin is down"),
+        (
+            "link",
+            "warning",
+            "berlin is down, not encrypted, and on this machine only",
+        ),
         ("sessions", "ok", "new session files are encrypted"),
         (
             "signing",

@@ -2,8 +2,8 @@
 //!
 //! When the capacity is exhausted, a new notification replaces the oldest one of its own queue, because the newest
 //! carries the current state of the task. If that queue is empty, the new notification is dropped. The queues of other
-//! configurations are unaffected. One client may use half of the capacity, and so may one origin. One client may use a
-//! quarter of the capacity for one origin, so that it leaves half of the origin's share to other clients.
+//! configurations are unaffected. One origin may use half of the capacity. Where several clients are possible, so may one
+//! client, and a quarter of the capacity for one origin, so that it leaves half of the origin's share to other clients.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -21,7 +21,7 @@ const MAX_PER_CLIENT_AND_ORIGIN: usize = 4;
 /// The maximum number of concurrent notifications to one origin.
 const MAX_PER_ORIGIN: usize = 16;
 
-/// The maximum size of all queued bodies, in bytes. A quarter, which one client may use for one origin, has room for the
+/// The maximum size of all queued bodies, in bytes. A quarter, which one of several clients may use for one origin, has room for the
 /// artifacts of a task at their default limit. Webhooks of 0.3 receive whole tasks.
 pub(super) const MAX_QUEUED_BYTES: usize = 128 << 20;
 
@@ -94,14 +94,19 @@ pub(super) struct Queued {
 }
 
 impl DeliveryQueues {
-    /// Creates queues for this number of notifications and of bytes in their bodies.
-    pub(super) fn new(deliveries: usize, bytes: usize) -> Self {
+    /// Creates queues for this number of notifications and of bytes in their bodies. Only `several_clients` need shares.
+    pub(super) fn new(deliveries: usize, bytes: usize, several_clients: bool) -> Self {
+        const ORIGIN_PARTS: usize = 2;
+        let (client_parts, requests) = match several_clients {
+            true => (2, MAX_PER_CLIENT_AND_ORIGIN),
+            false => (1, MAX_PER_ORIGIN),
+        };
         Self {
             queues: Mutex::default(),
-            by_origin: Capacity::new(deliveries, bytes, 2),
-            by_client: Capacity::new(deliveries, bytes, 2),
-            by_client_and_origin: Capacity::new(deliveries, bytes, 4),
-            client_permits: KeyedSemaphore::new(MAX_PER_CLIENT_AND_ORIGIN),
+            by_origin: Capacity::new(deliveries, bytes, ORIGIN_PARTS),
+            by_client: Capacity::new(deliveries, bytes, client_parts),
+            by_client_and_origin: Capacity::new(deliveries, bytes, client_parts * ORIGIN_PARTS),
+            client_permits: KeyedSemaphore::new(requests),
             origin_permits: KeyedSemaphore::new(MAX_PER_ORIGIN),
         }
     }

@@ -1,18 +1,26 @@
 //! Looks up the webhooks of each change and delivers the notifications, except to the webhooks of removed clients. Retries
 //! failed deliveries.
+//!
+//! The lookups of one client run one after another, which keeps the order of its notifications. They delay no other client,
+//! also while a large task is loaded and encoded.
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::mem::replace;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::backoff::Backoff;
+use base::blocking;
 use base::environment::Environment;
+use base::keyed_budget::KeyedBudget;
+use base::keyed_semaphore::KeyedSemaphore;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Response, StatusCode};
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,10 +29,14 @@ use super::notification::{ConfigKey, PushNotification, PushPayload};
 use super::{PushError, PushSender};
 use crate::metrics::{Metrics, PushResult};
 use crate::store::{StoreError, TaskStore};
+use crate::task_record::copied_bytes;
 use a2a::Version;
 
 /// The cause of a dropped notification.
 const QUEUE_FULL: &str = "too many notifications wait";
+
+/// The number of tasks that the dispatcher loads and encodes at once, each of another client.
+const MAX_ENCODINGS: usize = 2;
 
 /// A message to the dispatcher.
 pub(super) enum Incoming {
@@ -40,6 +52,7 @@ pub(super) struct PushDispatcher {
     pub(super) sender: Arc<dyn PushSender>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) retry_policy: RetryPolicy,
+    pub(super) lookups: Lookups,
     pub(super) queues: DeliveryQueues,
     pub(super) metrics: Metrics,
     pub(super) clients: ClientCancellations,
@@ -53,32 +66,72 @@ pub(super) struct PushDispatcher {
 impl PushDispatcher {
     /// Processes messages in order until the channel is closed and empty.
     pub(super) async fn run(self: Arc<Self>, mut incoming: mpsc::Receiver<Incoming>) {
+        // The receiver ends when all lookups since the last barrier have.
+        let (mut lookups, mut ended) = mpsc::channel(1);
         loop {
-            let payload = tokio::select! {
+            let message = tokio::select! {
                 biased;
                 () = self.ended.cancelled() => return,
                 () = self.closing.cancelled(), if !incoming.is_closed() => {
                     incoming.close();
                     continue;
                 }
-                payload = incoming.recv() => payload,
+                message = incoming.recv() => message,
             };
-            let (payload, removed) = match payload {
-                Some(Incoming::Payload(payload, removed)) => (payload, removed),
+            match message {
+                Some(Incoming::Payload(payload, removed)) => {
+                    self.start_lookup(*payload, removed, lookups.clone());
+                }
                 Some(Incoming::Barrier(done)) => {
-                    // The receiver may have been dropped.
-                    let _ = done.send(());
-                    continue;
+                    let (next, next_ended) = mpsc::channel(1);
+                    let mut earlier = replace(&mut ended, next_ended);
+                    lookups = next;
+                    // A later barrier waits for this one.
+                    let later = lookups.clone();
+                    self.workers.spawn(async move {
+                        earlier.recv().await;
+                        // The receiver may have been dropped.
+                        let _ = done.send(());
+                        drop(later);
+                    });
                 }
                 None => return,
+            }
+        }
+    }
+
+    /// Looks up the webhooks of a change after those of the client's earlier changes. `lookups` is held until then.
+    fn start_lookup(
+        self: &Arc<Self>,
+        payload: PushPayload,
+        removed: CancellationToken,
+        lookups: mpsc::Sender<Infallible>,
+    ) {
+        let client = &payload.client;
+        let Ok(place) = self.lookups.waiting.try_reserve(Arc::clone(client), 1) else {
+            self.metrics.record_push(PushResult::Dropped);
+            tracing::warn!(task = %payload.task_id, "dropped a notification: too many changes wait");
+            return;
+        };
+        let turn = self.lookups.turns.acquire(Arc::clone(client));
+        let dispatcher = Arc::clone(self);
+        self.workers.spawn(async move {
+            let lookup = async {
+                let _turn = turn.await;
+                dispatcher.look_up(&payload, &removed).await;
             };
-            if removed.is_cancelled() {
-                continue;
-            }
-            if let Err(error) = self.enqueue_all(&payload, &removed).await {
-                self.metrics.record_push(PushResult::Failed);
-                tracing::warn!(task = %payload.task_id, %error, "cannot load the push configurations; the notification was dropped");
-            }
+            dispatcher.ended.run_until_cancelled(lookup).await;
+            drop((place, lookups));
+        });
+    }
+
+    async fn look_up(self: &Arc<Self>, payload: &PushPayload, removed: &CancellationToken) {
+        if removed.is_cancelled() {
+            return;
+        }
+        if let Err(error) = self.enqueue_all(payload, removed).await {
+            self.metrics.record_push(PushResult::Failed);
+            tracing::warn!(task = %payload.task_id, %error, "cannot load the push configurations; the notification was dropped");
         }
     }
 
@@ -108,14 +161,20 @@ impl PushDispatcher {
         }
         let has_version = |wanted| deliveries.iter().any(|(version, _)| *version == wanted);
         let (old, new) = (has_version(Version::V0_3), has_version(Version::V1_0));
-        let task = if old || (new && !payload.is_self_contained()) {
-            self.store.load(&payload.task_id).await?
+        let (body_0_3, body_1_0) = if old || (new && !payload.is_self_contained()) {
+            // Never closed.
+            let _permit = self.lookups.encodings.acquire().await;
+            let loaded = self.store.load(&payload.task_id).await?;
+            let task = loaded.map(|record| record.task);
+            let bytes = task.as_ref().map_or(0, |task| copied_bytes(task, &[]));
+            blocking::run_if_large(bytes, || {
+                let body_1_0 = new.then(|| payload.body_1_0(task.as_ref())).flatten();
+                let body_0_3 = task.filter(|_| old).and_then(|task| payload.body_0_3(task));
+                (body_0_3, body_1_0)
+            })
         } else {
-            None
-        }
-        .map(|record| record.task);
-        let body_1_0 = new.then(|| payload.body_1_0(task.as_ref())).flatten();
-        let body_0_3 = task.filter(|_| old).and_then(|task| payload.body_0_3(task));
+            (None, new.then(|| payload.body_1_0(None)).flatten())
+        };
         for (version, mut delivery) in deliveries {
             let body = match version {
                 Version::V0_3 => &body_0_3,
@@ -242,6 +301,31 @@ impl PushDispatcher {
             webhook = %delivery.origin,
             "cannot notify a webhook: {cause}"
         );
+    }
+}
+
+/// The lookups of the webhooks of changes.
+pub(super) struct Lookups {
+    /// One lookup of each client at a time.
+    pub(super) turns: KeyedSemaphore<Arc<str>>,
+    /// The lookups that wait or run.
+    waiting: Arc<KeyedBudget<Arc<str>>>,
+    encodings: Semaphore,
+}
+
+impl Lookups {
+    /// Creates places for this number of changes, of which one of `several_clients` may use a quarter.
+    pub(super) fn new(changes: usize, several_clients: bool) -> Self {
+        let total = changes.max(1);
+        let share = match several_clients {
+            true => total.div_ceil(4),
+            false => total,
+        };
+        Self {
+            turns: KeyedSemaphore::default(),
+            waiting: KeyedBudget::new(total, share),
+            encodings: Semaphore::new(MAX_ENCODINGS),
+        }
     }
 }
 

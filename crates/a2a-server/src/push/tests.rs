@@ -11,7 +11,7 @@ use serde_json::json;
 use super::dispatcher::RetryPolicy;
 use super::{Notifier, PushCounts, PushSender};
 use crate::metrics::Metrics;
-use crate::settings::ServiceLimits;
+use crate::settings::{ServiceLimits, Settings};
 use crate::store::TaskStore;
 use crate::store::memory::MemoryStore;
 use crate::task_record::{TaskChange, TaskRecord};
@@ -73,7 +73,11 @@ impl Fixture {
         let notifier = Notifier::with_retry_policy(
             task_store,
             sender,
-            &limits,
+            &Settings {
+                limits,
+                several_clients: true,
+                ..Settings::default()
+            },
             env,
             Metrics::new(),
             retry_policy,

@@ -1,12 +1,10 @@
 //! The state that all requests share.
 
 use chrono::{DateTime, Utc};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use futures_util::future::Either;
-use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,11 +21,10 @@ use crate::service::CallContext;
 use crate::settings::Settings;
 use crate::store::body::{self, RawRecord};
 use crate::store::{Loaded, StoreError, TaskStore};
-use crate::task_record::{TaskChange, TaskRecord};
-use a2a::v1_0::{Artifact, Message, Part, PartContent, Task, TaskState, TaskStatus};
+use crate::task_record::{TaskChange, TaskRecord, copied_bytes};
+use a2a::v1_0::TaskState;
 use a2a::{A2aError, ErrorReason};
 use base::environment::Environment;
-use base::json;
 use base::keyed_budget::KeyedBudget;
 use base::keyed_semaphore::KeyedSemaphore;
 use base::run_slots::RunSlots;
@@ -91,7 +88,7 @@ impl Core {
         let notifier = Notifier::new(
             parts.store.clone(),
             parts.sender,
-            &limits,
+            &parts.settings,
             parts.env.clone(),
             metrics.clone(),
         );
@@ -297,58 +294,6 @@ impl Core {
     }
 }
 
-/// Estimates the memory that a copy of a task with its last changes takes, in bytes, without encoding it. An executor decides how
-/// many parts and artifacts a task has, and how small they are.
-fn copied_bytes(task: &Task, changes: &[TaskChange]) -> usize {
-    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let texts = |all: Option<&Vec<String>>| {
-        let bytes = |text: &String| size_of::<String>() + text.len();
-        all.into_iter().flatten().map(bytes).sum::<usize>()
-    };
-    let metadata = |all: Option<&HashMap<String, Value>>| {
-        let entries = all.into_iter().flatten();
-        entries
-            .map(|(key, value)| json::entry_memory(key, value))
-            .sum::<usize>()
-    };
-    let part = |part: &Part| {
-        let content = match &part.content {
-            PartContent::Text(text) | PartContent::Url(text) => text.len(),
-            PartContent::Raw(bytes) => bytes.len(),
-            PartContent::Data(data) => json::memory(data),
-        };
-        let names = text(&part.filename) + text(&part.media_type);
-        size_of::<Part>() + content + names + metadata(part.metadata.as_ref())
-    };
-    let parts = |parts: &[Part]| parts.iter().map(part).sum::<usize>();
-    let message = |message: &Message| {
-        let ids = message.message_id.len() + text(&message.context_id) + text(&message.task_id);
-        let lists = texts(message.extensions.as_ref()) + texts(message.reference_task_ids.as_ref());
-        let metadata = metadata(message.metadata.as_ref());
-        size_of::<Message>() + ids + lists + parts(&message.parts) + metadata
-    };
-    let artifact = |artifact: &Artifact| {
-        let names = artifact.artifact_id.len() + text(&artifact.name) + text(&artifact.description);
-        let metadata = metadata(artifact.metadata.as_ref()) + texts(artifact.extensions.as_ref());
-        size_of::<Artifact>() + names + parts(&artifact.parts) + metadata
-    };
-    let status = |status: &TaskStatus| status.message.as_ref().map_or(0, message);
-    let change = |change: &TaskChange| match change {
-        TaskChange::Status(changed) => status(changed),
-        TaskChange::Artifact { artifact: more, .. } => artifact(more),
-        TaskChange::Message(more) => message(more),
-        TaskChange::Metadata(more) => metadata(Some(more)),
-        TaskChange::Run(_) | TaskChange::Started => 0,
-    };
-    let history = task.history.iter().flatten().map(message);
-    let artifacts = task.artifacts.iter().flatten().map(artifact);
-    let fixed = status(&task.status) + metadata(task.metadata.as_ref());
-    fixed
-        + history.sum::<usize>()
-        + artifacts.sum::<usize>()
-        + changes.iter().map(change).sum::<usize>()
-}
-
 /// Returns what the store found of a task.
 ///
 /// # Errors
@@ -385,39 +330,5 @@ pub(super) fn to_a2a_error(error: StoreError, task_id: &str) -> A2aError {
             error.retry_after_s = Some(1);
             error
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::task_record::tests::record;
-
-    #[test]
-    fn parts_and_names_without_text_count_as_copied() {
-        let mut task = record("t").task;
-        let before = copied_bytes(&task, &[]);
-        let name = "n".repeat(100);
-        let named = Part {
-            filename: Some(name.clone()),
-            ..Part::text("")
-        };
-        task.artifacts = Some(vec![Artifact {
-            artifact_id: name.clone(),
-            name: Some(name.clone()),
-            description: None,
-            parts: vec![named; 1000],
-            metadata: None,
-            extensions: Some(vec![name]),
-        }]);
-        let copied = copied_bytes(&task, &[]) - before;
-        assert!(copied > 1000 * (size_of::<Part>() + 100), "{copied}");
-        let change = TaskChange::Artifact {
-            artifact: task.artifacts.unwrap_or_default().remove(0),
-            append: true,
-            last_chunk: true,
-        };
-        let task = record("t").task;
-        assert_eq!(copied_bytes(&task, &[change]) - before, copied);
     }
 }

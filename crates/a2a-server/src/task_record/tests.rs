@@ -7,7 +7,7 @@ use proptest::collection::{hash_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
-use super::{TaskChange, TaskRecord};
+use super::{TaskChange, TaskRecord, copied_bytes};
 use crate::store::memory::MemoryStore;
 use crate::store::{StoreError, TaskStore};
 use a2a::Version;
@@ -252,4 +252,32 @@ fn question_stays_in_history() {
         history(&fold(record("t"), &changes, 1)),
         ["hello", "which?"]
     );
+}
+
+#[test]
+fn parts_and_names_without_text_count_as_copied() {
+    let mut task = record("t").task;
+    let before = copied_bytes(&task, &[]);
+    let name = "n".repeat(100);
+    let named = Part {
+        filename: Some(name.clone()),
+        ..Part::text("")
+    };
+    task.artifacts = Some(vec![Artifact {
+        artifact_id: name.clone(),
+        name: Some(name.clone()),
+        description: None,
+        parts: vec![named; 1000],
+        metadata: None,
+        extensions: Some(vec![name]),
+    }]);
+    let copied = copied_bytes(&task, &[]) - before;
+    assert!(copied > 1000 * (size_of::<Part>() + 100), "{copied}");
+    let change = TaskChange::Artifact {
+        artifact: task.artifacts.unwrap_or_default().remove(0),
+        append: true,
+        last_chunk: true,
+    };
+    let task = record("t").task;
+    assert_eq!(copied_bytes(&task, &[change]) - before, copied);
 }

@@ -234,7 +234,7 @@ Examples:
     --token-env GATE_TOKEN
 
 The command checks the configuration, the program at the port, the credential, the clocks, each agent, the triad, each link and each service, and \
-reports whether the configuration encrypts sessions and verifies signatures.
+reports whether links are encrypted, and whether the configuration encrypts sessions and verifies signatures.
 
 Exit codes: 0 no error, 1 an error, 2 wrong configuration, 3 no gateway of a2a-v1 answers, 4 it requires a credential, 5 no answer in time.";
 
@@ -398,12 +398,18 @@ fn check_links(discovery: &Value, own: Option<&ServerConfig>, findings: &mut Fin
         findings.warn("link", message.to_owned(), repair);
     }
     for link in links.into_iter().flatten() {
+        // Earlier gateways do not say it.
+        let protection = match link["encrypted"].as_bool() {
+            Some(true) => ", encrypted by TLS",
+            Some(false) => ", not encrypted, and on this machine only",
+            None => "",
+        };
         let name = field(link, "name");
         if link["status"] == "up" {
-            findings.ok("link", format!("{name} is up"));
+            findings.ok("link", format!("{name} is up{protection}"));
             continue;
         }
-        let mut message = format!("{name} is down");
+        let mut message = format!("{name} is down{protection}");
         if link["lastError"].is_string() {
             message = format!("{message}: {}", field(link, "lastError"));
         }

@@ -50,6 +50,8 @@ pub(super) struct RpcError {
     detail: String,
     /// Whether the same request may succeed later, if the gateway says so.
     retryable: Option<bool>,
+    /// Whether the response names a run, so that the gateway did not refuse the request: the run failed, perhaps earlier.
+    is_of_run: bool,
 }
 
 impl RpcError {
@@ -78,6 +80,15 @@ impl RpcError {
             retryable: error["retryable"]
                 .as_bool()
                 .or(details["retryable"].as_bool()),
+            is_of_run: false,
+        }
+    }
+
+    /// Reads the error of a response, which may be in the `payload` alone. A payload that names a run is its result.
+    fn of_response(error: Option<&RawValue>, payload: Option<&RawValue>) -> Self {
+        Self {
+            is_of_run: payload.is_some_and(names_run),
+            ..Self::read(error.or(payload))
         }
     }
 
@@ -123,6 +134,17 @@ impl RpcError {
     }
 }
 
+/// Returns whether the payload of a response has the id of a run.
+fn names_run(payload: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct RunResult<'a> {
+        #[serde(borrow)]
+        run_id: Cow<'a, str>,
+    }
+    serde_json::from_str::<RunResult<'_>>(payload.get()).is_ok_and(|run| !run.run_id.is_empty())
+}
+
 /// Returns the text of an error: the text itself, or that of its member `message` or `error`.
 pub(super) fn error_text(error: &Value) -> Option<&str> {
     let places = [error, &error["message"], &error["error"]];
@@ -153,8 +175,7 @@ pub(super) fn read(text: &str) -> Option<Incoming<'_>> {
             id: outline.id?,
             answer: match (outline.ok, outline.payload, outline.error) {
                 (Some(true), payload, _) => Ok(payload.unwrap_or(RawValue::NULL)),
-                // Some gateways describe the failure in the payload.
-                (_, payload, error) => Err(RpcError::read(error.or(payload))),
+                (_, payload, error) => Err(RpcError::of_response(error, payload)),
             },
         },
         Some("event") => Incoming::Event {
@@ -249,6 +270,7 @@ fn request_error(rpc_error: &RpcError, method: &str, agent: &str) -> PeerError {
         return error;
     }
     let kind = match (code.as_str(), message.as_str()) {
+        _ if rpc_error.is_of_run => ErrorCode::AgentError,
         (_, text) if text.contains("unknown agent id") => ErrorCode::AgentNotFound,
         (_, text) if text.contains("Attachment") => ErrorCode::InvalidContent,
         ("FORBIDDEN", _) => ErrorCode::PermissionDenied,
@@ -259,6 +281,12 @@ fn request_error(rpc_error: &RpcError, method: &str, agent: &str) -> PeerError {
     };
     let message = match kind {
         ErrorCode::AgentNotFound => format!("the gateway has no agent `{agent}`"),
+        _ if rpc_error.is_of_run => {
+            format!(
+                "the run of the agent `{agent}` failed: {}",
+                rpc_error.text()
+            )
+        }
         _ => format!(
             "the gateway refused `{method}` for the agent `{agent}`: {}",
             rpc_error.text()
@@ -267,6 +295,7 @@ fn request_error(rpc_error: &RpcError, method: &str, agent: &str) -> PeerError {
     let mut error = PeerError::new(PeerErrorKind::Gateway(kind), message);
     // A gateway does not start the run that it refuses. An error that is no refusal may come from the run.
     error.delivered = match kind {
+        _ if rpc_error.is_of_run => Delivered::Yes,
         ErrorCode::AgentError if code != "UNAVAILABLE" => Delivered::Unknown,
         _ => Delivered::No,
     };
@@ -350,231 +379,4 @@ mod tests {
 }
 
 #[cfg(test)]
-mod errors_tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    /// Reads the error of a refused request.
-    fn refused(error: &Value) -> RpcError {
-        let frame = json!({"type": "res", "id": "1", "ok": false, "error": error}).to_string();
-        match read(&frame) {
-            Some(Incoming::Response { answer, .. }) => answer.unwrap_err(),
-            other => unreachable!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn odd_member_of_an_error_does_not_hide_the_others() {
-        for (error, text, code, detail) in [
-            (json!("boom"), "boom", "", ""),
-            (json!(null), "no reason given", "", ""),
-            (json!({}), "no reason given", "", ""),
-            (json!(["boom"]), "no reason given", "", ""),
-            (json!({"code": 500, "message": "boom"}), "boom", "500", ""),
-            (json!({"code": 500}), "no reason given, code 500", "500", ""),
-            (
-                json!({"code": "unavailable", "message": " "}),
-                "no reason given, code UNAVAILABLE",
-                "UNAVAILABLE",
-                "",
-            ),
-            (
-                json!({"code": "X", "message": {"t": "boom"}}),
-                r#"{"t":"boom"}"#,
-                "X",
-                "",
-            ),
-            (
-                json!({"code": "X", "message": {"message": "boom"}}),
-                "boom",
-                "X",
-                "",
-            ),
-            (json!({"message": "boom", "details": "d"}), "boom", "", ""),
-            (
-                json!({"code": "INVALID_REQUEST", "message": null, "details": {"code": "AUTH_TOKEN_MISMATCH"}}),
-                "no reason given, code INVALID_REQUEST",
-                "INVALID_REQUEST",
-                "AUTH_TOKEN_MISMATCH",
-            ),
-        ] {
-            let read = refused(&error);
-            assert_eq!(
-                (&*read.text(), &*read.code, &*read.detail),
-                (text, code, detail),
-                "{error}"
-            );
-        }
-    }
-
-    #[test]
-    fn refused_request_is_not_delivered_and_retryable_as_the_gateway_says() {
-        for (error, number, delivered) in [
-            (
-                json!({"code": "UNAVAILABLE", "message": "overloaded", "retryable": true}),
-                3003,
-                Delivered::No,
-            ),
-            (
-                json!({"code": "unavailable", "message": "overloaded"}),
-                3003,
-                Delivered::No,
-            ),
-            (
-                json!({"code": "UNAVAILABLE", "message": "over", "retryable": false}),
-                3004,
-                Delivered::No,
-            ),
-            (
-                json!({"code": "RATE_LIMITED", "message": "slow down"}),
-                3003,
-                Delivered::No,
-            ),
-            (
-                json!({"code": "INTERNAL", "details": {"retryable": true}}),
-                3003,
-                Delivered::No,
-            ),
-            (
-                json!({"code": "INVALID_REQUEST", "message": "no"}),
-                2005,
-                Delivered::No,
-            ),
-            (
-                json!({"code": "FORBIDDEN", "message": "no"}),
-                5004,
-                Delivered::No,
-            ),
-            (
-                json!({"code": "INVALID_REQUEST", "message": "unknown agent id \"x\""}),
-                3001,
-                Delivered::No,
-            ),
-            (
-                json!({"code": "INTERNAL", "message": "exploded"}),
-                3004,
-                Delivered::Unknown,
-            ),
-            (json!("boom"), 3004, Delivered::Unknown),
-        ] {
-            let refusal = request_error(&refused(&error), "agent", "main");
-            assert_eq!(
-                (refusal.kind, refusal.delivered),
-                (
-                    PeerErrorKind::Gateway(ErrorCode::from_number(number).unwrap()),
-                    delivered
-                ),
-                "{error}"
-            );
-        }
-    }
-
-    #[test]
-    fn limited_attempts_to_connect_do_not_blame_the_token() {
-        let limited = rpc_error(
-            "INVALID_REQUEST",
-            "too many failed attempts",
-            "AUTH_RATE_LIMITED",
-        );
-        for sent_token in [true, false] {
-            let error = connect_error(&limited, sent_token);
-            assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AgentBusy));
-            assert!(
-                error.message.contains("try again later")
-                    && !error.message.contains("gateway.token"),
-                "{error}"
-            );
-        }
-    }
-
-    fn rpc_error(code: &str, message: &str, detail: &str) -> RpcError {
-        RpcError {
-            code: code.into(),
-            message: message.into(),
-            detail: detail.into(),
-            retryable: None,
-        }
-    }
-
-    #[test]
-    fn invalid_token_names_the_setting() {
-        let error = connect_error(
-            &rpc_error("INVALID_REQUEST", "unauthorized", "AUTH_TOKEN_MISMATCH"),
-            true,
-        );
-        assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthFailed));
-        assert!(error.message.contains("gateway.token"), "{error}");
-        assert_eq!(error.delivered, Delivered::No);
-    }
-
-    #[test]
-    fn device_request_without_token_is_missing_token() {
-        let pairing = rpc_error(
-            "NOT_PAIRED",
-            "device identity required",
-            "DEVICE_IDENTITY_REQUIRED",
-        );
-        let error = connect_error(&pairing, false);
-        assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthRequired));
-        assert!(error.message.contains("set `gateway.token`"), "{error}");
-    }
-
-    #[test]
-    fn connection_refusals_map_to_errors() {
-        let code =
-            |code, message, detail| match connect_error(&rpc_error(code, message, detail), true)
-                .kind
-            {
-                PeerErrorKind::Gateway(code) => code.number(),
-                _ => 0,
-            };
-        assert_eq!(
-            code("INVALID_REQUEST", "unauthorized", "AUTH_TOKEN_MISSING"),
-            5001
-        );
-        assert_eq!(code("INVALID_REQUEST", "protocol mismatch", ""), 1004);
-        assert_eq!(
-            code("NOT_PAIRED", "pairing required", "PAIRING_REQUIRED"),
-            5004
-        );
-        assert_eq!(code("UNAVAILABLE", "starting", ""), 3003);
-        assert_eq!(code("INVALID_REQUEST", "invalid connect params", ""), 1001);
-    }
-
-    #[test]
-    fn request_refusals_map_to_errors() {
-        let number =
-            |code, message| match request_error(&rpc_error(code, message, ""), "agent", "ghost")
-                .kind
-            {
-                PeerErrorKind::Gateway(code) => code.number(),
-                _ => 0,
-            };
-        assert_eq!(
-            number(
-                "INVALID_REQUEST",
-                "invalid agent params: unknown agent id \"ghost\""
-            ),
-            3001
-        );
-        assert_eq!(
-            number(
-                "INVALID_REQUEST",
-                "UnsupportedAttachmentError: attachment a.txt"
-            ),
-            2005
-        );
-        assert_eq!(number("FORBIDDEN", "missing scope: operator.write"), 5004);
-        assert_eq!(number("INVALID_REQUEST", "unauthorized"), 5004);
-        assert_eq!(number("UNAVAILABLE", "queue is full"), 3003);
-        assert_eq!(number("INTERNAL", "exploded"), 3004);
-    }
-
-    #[test]
-    fn request_cut_in_flight_is_uncertain() {
-        assert_eq!(
-            connection_lost("it went away").delivered,
-            Delivered::Unknown
-        );
-    }
-}
+mod errors_tests;

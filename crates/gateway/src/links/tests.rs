@@ -104,6 +104,21 @@ fn h_60_names_are_those_of_the_receiver() {
 }
 
 #[test]
+fn only_a_link_by_ws_is_not_encrypted() {
+    let dialing = |url: &str| {
+        let config = json!({"name": "berlin", "url": url});
+        Link::new(serde_json::from_value(config).unwrap()).unwrap()
+    };
+    for (link, is_encrypted) in [
+        (dialing("ws://127.0.0.1:1"), false),
+        (dialing("WSS://berlin.example"), true),
+        (link(&[], &[]), true),
+    ] {
+        assert_eq!(link.to_json()["encrypted"], is_encrypted);
+    }
+}
+
+#[test]
 fn h_62_last_error_has_its_time_while_the_link_is_up() {
     let link = link(&[], &[]);
     assert!(link.set_error("refused", 2));

@@ -99,9 +99,18 @@ async fn line_that_is_no_message_is_answered() {
 async fn method_that_the_server_lacks_is_named_in_one_way() {
     let mut host = Host::start();
     host.initialize().await;
-    for method in ["resources/list", "prompts/list", "logging/setLevel", "foo"] {
-        let line =
-            json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"level": "info"}});
+    for method in [
+        "resources/list",
+        "prompts/list",
+        "logging/setLevel",
+        "foo",
+        "subscriptions/listen",
+        "skills/list",
+        "skills/get",
+        "resources/directory/read",
+    ] {
+        let params = json!({"level": "info", "uri": "skill://a/SKILL.md", "notifications": {}});
+        let line = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         host.write(format!("{line}\n").as_bytes()).await;
         let answer = host.output.next_line().await.unwrap().unwrap();
         let answer: Value = serde_json::from_str(&answer).unwrap();

@@ -47,7 +47,7 @@ fn pop(queues: &DeliveryQueues, config: &str) -> Option<Bytes> {
 
 #[test]
 fn queue_starts_once_and_ends_when_empty() {
-    let queues = DeliveryQueues::new(100, 1000);
+    let queues = DeliveryQueues::new(100, 1000, true);
     assert!(queues.push(delivery("w1", "a.test", "1")).is_first);
     assert!(!queues.push(delivery("w1", "a.test", "2")).is_first);
     assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"1"[..]));
@@ -61,7 +61,7 @@ fn queue_starts_once_and_ends_when_empty() {
 
 #[test]
 fn delivery_in_flight_counts_until_next_pop() {
-    let queues = DeliveryQueues::new(100, 1000);
+    let queues = DeliveryQueues::new(100, 1000, true);
     queues.push(delivery("w1", "a.test", "1"));
     pop(&queues, "w1");
     assert_eq!(queues.waiting(), 1);
@@ -71,7 +71,7 @@ fn delivery_in_flight_counts_until_next_pop() {
 
 #[test]
 fn full_queue_drops_its_own_oldest() {
-    let queues = DeliveryQueues::new(8, 1000);
+    let queues = DeliveryQueues::new(8, 1000, true);
     queues.push(delivery("w1", "a.test", "1"));
     queues.push(delivery("w1", "a.test", "2"));
     let put = queues.push(delivery("w1", "a.test", "3"));
@@ -81,7 +81,7 @@ fn full_queue_drops_its_own_oldest() {
 
 #[test]
 fn origin_uses_at_most_half_of_capacity() {
-    let queues = DeliveryQueues::new(4, 1000);
+    let queues = DeliveryQueues::new(4, 1000, true);
     queues.push(delivery_of("ada", "w1", "a.test", "1"));
     queues.push(delivery_of("bob", "w2", "a.test", "2"));
     let third = queues.push(delivery_of("eve", "w3", "a.test", "3"));
@@ -93,7 +93,7 @@ fn origin_uses_at_most_half_of_capacity() {
 
 #[test]
 fn client_uses_at_most_half_of_capacity_whatever_its_origins() {
-    let queues = DeliveryQueues::new(4, 1000);
+    let queues = DeliveryQueues::new(4, 1000, true);
     queues.push(delivery_of("ada", "w1", "a.test", "1"));
     queues.push(delivery_of("ada", "w2", "b.test", "2"));
     let third = queues.push(delivery_of("ada", "w3", "c.test", "3"));
@@ -105,7 +105,7 @@ fn client_uses_at_most_half_of_capacity_whatever_its_origins() {
 #[test]
 fn client_leaves_half_of_an_origin_to_others() {
     for (limit, deliveries, bytes) in [("number", 8, 1000), ("bytes", 100, 8)] {
-        let queues = DeliveryQueues::new(deliveries, bytes);
+        let queues = DeliveryQueues::new(deliveries, bytes, true);
         for config in ["w1", "w2"] {
             let put = queues.push(delivery_of("ada", config, "a.test", "1"));
             assert!(put.dropped.is_empty(), "{limit}: {config}");
@@ -122,8 +122,32 @@ fn client_leaves_half_of_an_origin_to_others() {
 }
 
 #[tokio::test]
+async fn only_client_may_use_all_that_its_origins_may() {
+    let queues = DeliveryQueues::new(8, 1000, false);
+    for (config, host) in [
+        ("w1", "a.test"),
+        ("w2", "a.test"),
+        ("w3", "a.test"),
+        ("w4", "a.test"),
+        ("w5", "b.test"),
+        ("w6", "b.test"),
+        ("w7", "b.test"),
+        ("w8", "b.test"),
+    ] {
+        let put = queues.push(delivery_of("ada", config, host, "1"));
+        assert!(put.dropped.is_empty(), "{config}");
+    }
+    let [ada, origin]: [Arc<str>; 2] = ["ada", "https://a.test"].map(Arc::from);
+    let mut held = Vec::new();
+    for _ in 0..MAX_PER_ORIGIN {
+        held.push(queues.acquire(&ada, &origin).now_or_never().unwrap());
+    }
+    assert!(queues.acquire(&ada, &origin).now_or_never().is_none());
+}
+
+#[tokio::test]
 async fn requests_of_one_client_leave_permits_of_an_origin_to_others() {
-    let queues = DeliveryQueues::new(100, 1000);
+    let queues = DeliveryQueues::new(100, 1000, true);
     let [ada, bob, origin]: [Arc<str>; 3] = ["ada", "bob", "https://a.test"].map(Arc::from);
     let mut held = Vec::new();
     for _ in 0..MAX_PER_CLIENT_AND_ORIGIN {
@@ -137,7 +161,7 @@ async fn requests_of_one_client_leave_permits_of_an_origin_to_others() {
 
 #[test]
 fn large_delivery_drops_as_many_as_needed() {
-    let queues = DeliveryQueues::new(100, 40);
+    let queues = DeliveryQueues::new(100, 40, true);
     queues.push(delivery("w1", "a.test", "1234"));
     queues.push(delivery("w1", "a.test", "5678"));
     let put = queues.push(delivery("w1", "a.test", "123456789"));
@@ -147,7 +171,7 @@ fn large_delivery_drops_as_many_as_needed() {
 
 #[test]
 fn delivery_beyond_capacity_is_dropped() {
-    let queues = DeliveryQueues::new(100, 16);
+    let queues = DeliveryQueues::new(100, 16, true);
     queues.push(delivery("w1", "a.test", "1234"));
     let put = queues.push(delivery("w1", "a.test", "12345"));
     assert_eq!(bodies(&put.dropped), [b"12345"]);
@@ -156,7 +180,7 @@ fn delivery_beyond_capacity_is_dropped() {
 
 #[test]
 fn returned_delivery_comes_first() {
-    let queues = DeliveryQueues::new(100, 1000);
+    let queues = DeliveryQueues::new(100, 1000, true);
     queues.push(delivery("w1", "a.test", "1"));
     queues.push(delivery("w1", "a.test", "2"));
     let first = queues.pop(&address("w1")).unwrap();
