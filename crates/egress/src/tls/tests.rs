@@ -81,7 +81,9 @@ fn client() -> ReqwestClient {
 }
 
 fn trusting(ca: &Made) -> Arc<Trust> {
-    Arc::new(Trust::read(Some(ca.0.pem().as_bytes()), None).unwrap())
+    // Editors of Windows write a byte order mark.
+    let pem = format!("\u{feff}{}", ca.0.pem());
+    Arc::new(Trust::read(Some(pem.as_bytes()), None).unwrap())
 }
 
 async fn call(host: &str, port: u16, ca_file: Option<&Made>) -> Result<Response, NetError> {
