@@ -109,6 +109,20 @@ async fn certificate_in_the_ca_file_is_trusted_as_the_servers_own() {
 }
 
 #[tokio::test]
+async fn only_an_authority_in_the_ca_file_vouches_for_others() {
+    for is_ca in [true, false] {
+        let trusted = self_signed(&params("other.example", is_ca));
+        let key = KeyPair::try_from(trusted.1.serialize_der()).unwrap();
+        let issuer = Issuer::new(params("other.example", is_ca), key);
+        let key = KeyPair::generate().unwrap();
+        let own = params("a.example", false).signed_by(&key, &issuer);
+        let port = server(&Made(own.unwrap(), key), &[]).await;
+        let answer = call("a.example", port, Some(&trusted)).await;
+        assert_eq!(answer.is_ok(), is_ca, "{answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn certificate_in_the_ca_file_must_fit_otherwise() {
     let mut expired = params("a.example", true);
     expired.not_before = date_time_ymd(2019, 1, 1);
