@@ -145,8 +145,14 @@ async fn fetch(
     if !response.status.is_success() {
         let text = body::read_error(response.body).await;
         let secrets = PeerSecrets::new(config);
-        let mut error =
-            error::from_status(response.status, &response.headers, &text, &secrets).undelivered();
+        let mut error = error::from_status(
+            "cardUrl",
+            response.status,
+            &response.headers,
+            &text,
+            &secrets,
+        )
+        .undelivered();
         error.http_status = Some(response.status.as_u16());
         challenge::add_auth_schemes(
             &mut error,

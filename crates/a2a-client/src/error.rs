@@ -18,25 +18,36 @@ use serde_json::Value;
 use super::peer_secrets::PeerSecrets;
 use super::response_json;
 
-/// Returns the error for a status other than 2xx, with an excerpt of the body.
+/// Returns the error for a status other than 2xx, with an excerpt of the body. `setting` is the one for another address.
 pub(super) fn from_status(
+    setting: &str,
     status: StatusCode,
     headers: &HeaderMap,
     body: &[u8],
     secrets: &PeerSecrets,
 ) -> PeerError {
     if status.is_redirection() {
-        let to = headers.get(LOCATION).and_then(|to| to.to_str().ok());
-        let to = to.map(|to| to.split(['?', '#']).next().unwrap_or_default().trim());
+        let to = headers.get(LOCATION);
+        let to = to.map(|to| String::from_utf8_lossy(to.as_bytes()));
+        let to = to
+            .as_deref()
+            .map(|to| to.split(['?', '#']).next().unwrap_or_default().trim());
         let status_text = status_text(status);
         let error = match to.filter(|to| !to.is_empty()) {
-            Some(to) => PeerError::new(
-                PeerErrorKind::RedirectRefused,
-                format!(
-                    "the peer responded {status_text} with a redirect to `{}`, which is not followed; if that is the agent's address, set `endpoint` of the target to it",
-                    excerpt(&secrets.scrub(to))
-                ),
-            ),
+            Some(to) => {
+                // HTTP+JSON adds the path of the operation to its address.
+                let address = match to.split_once("/message:") {
+                    Some((address, _)) => format!("`{}`", excerpt(&secrets.scrub(address))),
+                    None => "it".to_owned(),
+                };
+                PeerError::new(
+                    PeerErrorKind::RedirectRefused,
+                    format!(
+                        "the peer responded {status_text} with a redirect to `{}`, which is not followed; if that is the agent's address, set `{setting}` of the target to {address}",
+                        excerpt(&secrets.scrub(to))
+                    ),
+                )
+            }
             None => PeerError::new(
                 PeerErrorKind::HttpStatus,
                 format!("the peer responded {status_text}, a redirect that names no address"),
@@ -297,10 +308,13 @@ mod error_body_tests {
             (None, PeerErrorKind::HttpStatus),
             (Some(""), PeerErrorKind::HttpStatus),
             (Some("https://b.example/"), PeerErrorKind::RedirectRefused),
+            (Some("https://b.example/é"), PeerErrorKind::RedirectRefused),
         ] {
             let mut headers = HeaderMap::new();
-            headers.extend(location.map(|to| (LOCATION, to.parse().unwrap())));
-            let error = from_status(StatusCode::FOUND, &headers, b"", &secrets);
+            let location_value =
+                location.map(|to| http::HeaderValue::from_bytes(to.as_bytes()).unwrap());
+            headers.extend(location_value.map(|to| (LOCATION, to)));
+            let error = from_status("endpoint", StatusCode::FOUND, &headers, b"", &secrets);
             assert_eq!(error.kind, kind, "{location:?}");
             assert!(!error.message.contains("nowhere") && !error.message.contains("``"));
         }

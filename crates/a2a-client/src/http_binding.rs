@@ -344,7 +344,8 @@ impl HttpBinding {
         let parsed = response_json::error_body(body)
             .filter(|body| !may_be_of_gateway(status) || names_protocol_error(body))
             .and_then(|body| parse_error(body, &self.secrets));
-        let mut error = parsed.unwrap_or_else(|| from_status(status, headers, body, &self.secrets));
+        let mut error =
+            parsed.unwrap_or_else(|| from_status("endpoint", status, headers, body, &self.secrets));
         error.http_status = Some(status.as_u16());
         let after = headers
             .get(RETRY_AFTER)

@@ -260,7 +260,12 @@ impl Reader {
 /// both. Returns `None` if the value can be no state.
 fn state_0_3(state: &Value) -> Option<Cow<'_, str>> {
     match state {
-        Value::String(name) => Some(TaskState::canonical_name(name)),
+        Value::String(name) => Some(match name.trim().parse() {
+            Ok(number) => {
+                return state_0_3(&Value::Number(number)).map(|name| name.into_owned().into());
+            }
+            Err(_) => TaskState::canonical_name(name),
+        }),
         // Some servers write numbers with a fraction. A number that is none of a state is an unknown name.
         Value::Number(number) => {
             let mut states = STATES.iter().zip(0_u8..);

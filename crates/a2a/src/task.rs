@@ -51,27 +51,28 @@ impl TaskState {
     }
 
     /// Returns the 0.3 name of the state `name`, in any spelling of either version: `TASK_STATE_CANCELLED`, `Canceled`,
-    /// `inputRequired`. A name of neither version keeps its words, up to 64 characters.
+    /// `inputRequired`, `a2a.TaskState.STATE_WORKING`. A name of neither version keeps its words, up to 64 characters.
     pub(crate) fn canonical_name(name: &str) -> Cow<'_, str> {
         // The frequent names of 0.3 need no copy.
         if matches!(name, "working" | "completed" | "submitted" | "unknown") {
             return Cow::Borrowed(name);
         }
-        let spelled = spell(name.trim());
-        Cow::Borrowed(
-            match spelled.strip_prefix("taskstate").unwrap_or(&spelled) {
-                "submitted" => "submitted",
-                "working" => "working",
-                "inputrequired" => "input-required",
-                "authrequired" => "auth-required",
-                "completed" => "completed",
-                "canceled" | "cancelled" => "canceled",
-                "failed" => "failed",
-                "rejected" => "rejected",
-                "unknown" | "unspecified" | "" => "unknown",
-                _ => return unknown_name(name),
-            },
-        )
+        // Some languages write the path of an enum before the name of its value.
+        let value = name.trim().rsplit(['.', ':']).next().unwrap_or(name);
+        let spelled = spell(value);
+        let value = spelled.strip_prefix("task").unwrap_or(&spelled);
+        Cow::Borrowed(match value.strip_prefix("state").unwrap_or(value) {
+            "submitted" => "submitted",
+            "working" => "working",
+            "inputrequired" => "input-required",
+            "authrequired" => "auth-required",
+            "completed" => "completed",
+            "canceled" | "cancelled" => "canceled",
+            "failed" => "failed",
+            "rejected" => "rejected",
+            "unknown" | "unspecified" | "" => "unknown",
+            _ => return unknown_name(name),
+        })
     }
 
     /// Returns whether the name is none of the protocol, so that the client cannot tell whether the task continues.

@@ -11,6 +11,7 @@ mod limits;
 mod record;
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{fmt, io};
@@ -320,7 +321,11 @@ impl Ledger {
             Ok(metadata) if metadata.len() > MAX_FILE_BYTES => {
                 return Err(Self::damaged("it is too large"));
             }
-            Ok(_) => fs::read(&self.0),
+            Ok(_) => files::open_regular(&self.0).and_then(|file| {
+                let mut bytes = Vec::new();
+                file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
+                Ok(bytes)
+            }),
             Err(error) => Err(error),
         };
         let bytes = match bytes {

@@ -35,16 +35,29 @@ pub async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
+/// Opens a file for reading.
+///
+/// # Errors
+/// The file cannot be opened, or is no regular file: a pipe would block the caller, and a device may have no end.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    check_regular(path)?;
+    File::open(path)
+}
+
+fn check_regular(path: &Path) -> io::Result<()> {
+    match fs::metadata(path)?.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is no regular file")),
+    }
+}
+
 /// Reads a text file of at most `max_bytes`.
 ///
 /// # Errors
-/// The file cannot be read, is larger, or is no regular file: a pipe would block the caller.
+/// The file cannot be read, is larger, or is no regular file.
 pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<String> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
     let mut text = String::new();
-    File::open(path)?
+    open_regular(path)?
         .take(max_bytes + 1)
         .read_to_string(&mut text)?;
     match text.len() as u64 > max_bytes {
@@ -173,8 +186,12 @@ pub fn remove_durably(path: &Path) -> io::Result<bool> {
 /// Opens a file for appending, and creates it if it is missing. Removes the permissions of other users.
 ///
 /// # Errors
-/// The file cannot be opened, or its permissions cannot be changed.
+/// The file cannot be opened, is no regular file, or its permissions cannot be changed.
 pub fn open_private_append(path: &Path) -> io::Result<File> {
+    match check_regular(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mut options = private_options();
     // Windows locks no file that is only open for appending.
     let file = options.read(true).append(true).create(true).open(path)?;
@@ -323,5 +340,18 @@ mod tests {
         assert!(error.contains("more than"), "{error}");
         let error = read_bounded(Path::new("/"), size).unwrap_err().to_string();
         assert!(error.contains("no regular file"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn pipe_is_opened_neither_for_reading_nor_for_appending() {
+        let pipe = std::env::temp_dir().join(format!("pipe-{}", uuid::Uuid::new_v4()));
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        for opened in [open_regular(&pipe), open_private_append(&pipe)] {
+            let error = opened.unwrap_err().to_string();
+            assert!(error.contains("no regular file"), "{error}");
+        }
+        fs::remove_file(pipe).unwrap();
     }
 }

@@ -16,6 +16,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use crate::text::utf8;
+
 /// The estimated memory of a parsed value, in bytes. An array and an object that are not empty take more.
 pub const VALUE_BYTES: usize = 48;
 /// The estimated memory of a key of an object, in bytes, without its text.
@@ -187,18 +189,9 @@ pub fn check(json: &[u8], limits: Limits) -> Result<(), JsonError> {
 /// # Errors
 /// The bytes are not UTF-8.
 pub fn text(bytes: &[u8]) -> Result<Cow<'_, str>, JsonError> {
-    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let at = error.valid_up_to();
-        let is_utf16 = bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF");
-        let message = if is_utf16 {
-            "it is UTF-16, not UTF-8".into()
-        } else {
-            let (line, column) = place(&bytes[..at]);
-            format!("invalid UTF-8 at line {line}, column {column}")
-        };
-        let kind = JsonErrorKind::Syntax;
-        JsonError { kind, message }
+    let text = utf8(bytes).map_err(|message| JsonError {
+        kind: JsonErrorKind::Syntax,
+        message,
     })?;
     Ok(repaired(text))
 }
@@ -225,7 +218,7 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8], limits: Limits) -> Result<T
 /// As [`from_slice`].
 pub fn from_str<T: DeserializeOwned>(text: &str, limits: Limits) -> Result<T, JsonError> {
     check(text.as_bytes(), limits)?;
-    parse(&repaired(text.strip_prefix('\u{feff}').unwrap_or(text)))
+    parse(&repaired(text.trim_start_matches('\u{feff}')))
 }
 
 /// Returns the length of a value as JSON, in bytes. A value that JSON cannot express counts in part.
@@ -332,18 +325,6 @@ fn describe(error: &serde_json::Error, text: &str) -> JsonError {
     };
     let kind = JsonErrorKind::Syntax;
     JsonError { kind, message }
-}
-
-/// Returns the line and column after `bytes`, both from 1.
-fn place(bytes: &[u8]) -> (usize, usize) {
-    let line = bytes.iter().filter(|&&byte| byte == b'\n').count() + 1;
-    let column = bytes
-        .iter()
-        .rev()
-        .take_while(|&&byte| byte != b'\n')
-        .count()
-        + 1;
-    (line, column)
 }
 
 /// Replaces escaped surrogates without their pair. Returns `None` if there are none.

@@ -55,6 +55,42 @@ macro_rules! named {
 /// The maximum length of an excerpt, in characters.
 const MAX_EXCERPT_CHARS: usize = 300;
 
+/// Returns the bytes after the byte order mark that some editors write before a text.
+#[must_use]
+pub fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
+}
+
+/// Reads a text without its byte order mark.
+///
+/// # Errors
+/// The bytes are not UTF-8. The message names the place, and UTF-16 if they are that.
+///
+/// # Examples
+///
+/// ```
+/// use openclaw_remote_agent_base::text::utf8;
+///
+/// assert_eq!(utf8(b"\xEF\xBB\xBFhi"), Ok("hi"));
+/// assert_eq!(utf8(b"\xFF\xFEh\0"), Err("it is UTF-16, not UTF-8".to_owned()));
+/// ```
+pub fn utf8(bytes: &[u8]) -> Result<&str, String> {
+    let bytes = without_mark(bytes);
+    std::str::from_utf8(bytes).map_err(|error| {
+        if bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF") {
+            return "it is UTF-16, not UTF-8".into();
+        }
+        let before = &bytes[..error.valid_up_to()];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let column = before
+            .rsplit(|&byte| byte == b'\n')
+            .next()
+            .map_or(0, <[u8]>::len)
+            + 1;
+        format!("invalid UTF-8 at line {line}, column {column}")
+    })
+}
+
 /// Returns two hexadecimal digits for each byte.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {

@@ -126,16 +126,15 @@ pub fn note(line: impl Display) {
 /// # Errors
 /// Standard input cannot be read, or is not UTF-8. The message names the expected content, `what`.
 pub async fn standard_input(what: &str) -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = tokio::io::stdin().read_to_string(&mut text).await;
-    read.map_err(|error| {
+    let unreadable = |error: &dyn std::fmt::Display| {
         Failure::usage(format!("cannot read {what} from standard input: {error}"))
-    })?;
-    // A byte order mark of an editor is not part of the text.
-    if text.starts_with('\u{feff}') {
-        text.remove(0);
-    }
-    Ok(text)
+    };
+    let mut bytes = Vec::new();
+    let read = tokio::io::stdin().read_to_end(&mut bytes).await;
+    read.map_err(|error| unreadable(&error))?;
+    base::text::utf8(&bytes)
+        .map(str::to_owned)
+        .map_err(|error| unreadable(&error))
 }
 
 named! {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 pub use assertion::AssertionKey;
 pub(crate) use assertion::random_text;
 pub use aws::{AwsKeySource, AwsKeys, AwsSigV4};
+use base::text::without_mark;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 pub use command::CommandCredential;
@@ -249,7 +250,8 @@ impl Trust {
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(without_mark(pem)).collect();
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         _ => Err("holds no certificate in PEM form"),
@@ -271,7 +273,7 @@ fn authorities(
 
 fn certificate(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, TrustError> {
     let chain = certificates(chain).map_err(TrustError::Chain)?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
+    let key = PrivateKeyDer::from_pem_slice(without_mark(key)).map_err(|_| {
         TrustError::Key("holds no private key in PEM form; one that is encrypted cannot be read")
     })?;
     let provider = rustls::crypto::ring::default_provider();

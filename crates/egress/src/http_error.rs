@@ -57,6 +57,15 @@ pub(super) fn before_response(error: &reqwest::Error, connection: &Connection) -
     if error.is_connect() {
         return before_request(cause, connection, &place);
     }
+    // Without a tunnel, what answered may be the proxy.
+    let place = match connection
+        .proxy
+        .as_ref()
+        .filter(|_| !is_secure(&connection.url))
+    {
+        Some(proxy) => format!("{place}` through the proxy `{proxy}"),
+        None => place,
+    };
     match cause.kind {
         Kind::Tls(error) => NetError::new(
             NetFault::Tls,
@@ -393,6 +402,14 @@ fn certificate(error: &CertificateError) -> String {
                     "its certificate names no host, and the common name does not count; create one with `-addext subjectAltName={kind}:{host}`"
                 );
             }
+            let host = expected.to_str();
+            // rustls writes the kind of a name before it.
+            let as_dns = format!("DnsName(\"{host}\")");
+            if host.parse::<IpAddr>().is_ok() && presented.contains(&as_dns) {
+                return format!(
+                    "its certificate has `{host}` as a DNS name, which does not count for an address; create one with `-addext subjectAltName=IP:{host}`"
+                );
+            }
             let names = names(presented);
             return format!(
                 "its certificate is not for `{}` but for {names}; use a name of the certificate in the URL, or create a certificate with this subjectAltName",
@@ -400,7 +417,7 @@ fn certificate(error: &CertificateError) -> String {
             );
         }
         C::BadSignature => {
-            "a signature of its certificate or of the handshake is invalid; check `tls.caFile`"
+            "a signature of its certificate or of the handshake is invalid, or made with an RSA key of less than 2048 bits; check `tls.caFile` and the key"
         }
         C::Revoked => "its certificate has been revoked; replace it",
         C::BadEncoding => "its certificate is malformed; create another one",

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
@@ -226,6 +226,8 @@ struct Answer<'a> {
     /// The form that was sent.
     sent: Bytes,
     status: StatusCode,
+    /// Where a redirect leads to, without its query.
+    location: Option<String>,
     body: Bytes,
 }
 
@@ -244,6 +246,10 @@ async fn post<'a>(
         client,
         sent,
         status: response.status,
+        location: response.headers.get(LOCATION).map(|to| {
+            let to = String::from_utf8_lossy(to.as_bytes());
+            to.split(['?', '#']).next().unwrap_or_default().to_owned()
+        }),
         body,
     })
 }
@@ -344,6 +350,7 @@ struct TokenResponse {
     #[serde(default, deserialize_with = "words")]
     token_type: Option<String>,
     expires_in: Option<Value>,
+    #[serde(default, deserialize_with = "words")]
     refresh_token: Option<String>,
     #[serde(default, deserialize_with = "words")]
     scope: Option<String>,
@@ -463,8 +470,10 @@ impl Answer<'_> {
     fn refused(&self) -> TokenError {
         let status_text = status_text(self.status);
         if self.status.is_redirection() {
+            let to = self.location.as_deref().unwrap_or("an unknown address");
             let message = format!(
-                "it answered {status_text}, and this redirect is not followed; set `tokenUrl` to the address that it leads to"
+                "it answered {status_text}, a redirect to `{}`, which is not followed; if that is the token endpoint, set `tokenUrl` to it",
+                self.redacted(to)
             );
             return unavailable(self.client, message).into();
         }
@@ -489,7 +498,7 @@ impl Answer<'_> {
             error_description: Option<Value>,
         }
         let Ok(response) = read_answer::<ErrorResponse>(&self.body) else {
-            return (None, None);
+            return (None, self.other_reason());
         };
         let text = |value: &Value| {
             let text = value
@@ -507,6 +516,30 @@ impl Answer<'_> {
             (error, description) => error.or(description),
         };
         (code, reason)
+    }
+
+    /// Returns the text of an error that is none of OAuth: of a gateway in front of the server, or in a form of its own.
+    fn other_reason(&self) -> Option<String> {
+        const PLACES: [&str; 8] = [
+            "/error_description",
+            "/errorSummary",
+            "/detail",
+            "/message",
+            "/title",
+            "/fault/faultstring",
+            "/Error",
+            "/ErrorMessage",
+        ];
+        let json: Option<Value> = json::from_slice(&self.body, Limits::NONE).ok();
+        let text = match &json {
+            Some(json) => {
+                let mut texts = PLACES.iter().filter_map(|at| json.pointer(at)?.as_str());
+                texts.next()?.into()
+            }
+            None => String::from_utf8_lossy(&self.body),
+        };
+        let text = self.redacted(text.trim());
+        (!text.is_empty()).then_some(text)
     }
 
     /// Returns an excerpt of the server's text, without the secrets of the request.

@@ -28,11 +28,20 @@ pub(super) fn client_config(trust: Option<&Trust>) -> Result<Tls, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let (whom, without_roots) = match trust.and_then(Trust::authorities) {
         Some((certificates, roots)) => {
-            let chains =
-                WebPkiServerVerifier::builder_with_provider(Arc::clone(roots), provider.clone());
+            let chains = |roots: Arc<RootCertStore>| {
+                let chains = WebPkiServerVerifier::builder_with_provider(roots, provider.clone());
+                chains.build().map_err(|e| Error::General(e.to_string()))
+            };
+            let mut authorities = RootCertStore::empty();
+            let issuers = certificates.iter().filter(|one| may_issue(one));
+            authorities.add_parsable_certificates(issuers.cloned());
             let verifier = CaFileVerifier {
                 certificates: certificates.to_vec(),
-                chains: chains.build().map_err(|e| Error::General(e.to_string()))?,
+                chains: chains(Arc::clone(roots))?,
+                authorities: match authorities.is_empty() {
+                    true => None,
+                    false => Some(chains(Arc::new(authorities))?),
+                },
             };
             (ServerVerifier::Custom(Arc::new(verifier)), None)
         }
@@ -88,7 +97,10 @@ fn build(
 /// signature of the handshake are checked.
 struct CaFileVerifier {
     certificates: Vec<CertificateDer<'static>>,
+    /// Trusts all of them.
     chains: Arc<WebPkiServerVerifier>,
+    /// Trusts those that may issue others: a server's own certificate vouches for no other one.
+    authorities: Option<Arc<WebPkiServerVerifier>>,
 }
 
 impl ServerCertVerifier for CaFileVerifier {
@@ -103,11 +115,16 @@ impl ServerCertVerifier for CaFileVerifier {
         let verified =
             self.chains
                 .verify_server_cert(end_entity, intermediates, server_name, ocsp, now);
+        let is_own = self.certificates.contains(end_entity);
         match verified {
+            Ok(_) if !is_own => match &self.authorities {
+                Some(issuers) => {
+                    issuers.verify_server_cert(end_entity, intermediates, server_name, ocsp, now)
+                }
+                None => Err(CertificateError::UnknownIssuer.into()),
+            },
             // webpki checks the dates before it reports these errors.
-            Err(Error::InvalidCertificate(error))
-                if is_without_chain(&error) && self.certificates.contains(end_entity) =>
-            {
+            Err(Error::InvalidCertificate(error)) if is_without_chain(&error) && is_own => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
             }
@@ -136,6 +153,28 @@ impl ServerCertVerifier for CaFileVerifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.chains.supported_verify_schemes()
     }
+}
+
+/// Returns whether a certificate may issue others: its basic constraints say so (RFC 5280 §4.2.1.9), or it is of a version
+/// before 3, which has none.
+fn may_issue(certificate: &[u8]) -> bool {
+    /// Version 3, at the start of a certificate.
+    const V3: [u8; 5] = [0xa0, 3, 2, 1, 2];
+    /// The id of the extension.
+    const BASIC_CONSTRAINTS: [u8; 5] = [6, 3, 0x55, 0x1d, 0x13];
+    const TRUE: [u8; 3] = [1, 1, 0xff];
+    let start = &certificate[..certificate.len().min(16)];
+    if !start.windows(V3.len()).any(|bytes| bytes == V3) {
+        return true;
+    }
+    let mut places = certificate.windows(BASIC_CONSTRAINTS.len());
+    let Some(at) = places.position(|bytes| bytes == BASIC_CONSTRAINTS) else {
+        return false;
+    };
+    let value = &certificate[at + BASIC_CONSTRAINTS.len()..];
+    let value = value.strip_prefix(&TRUE).unwrap_or(value);
+    // An octet string with a sequence, whose first member is `cA`.
+    matches!(value, [4, _, 0x30, _, ca @ ..] if ca.starts_with(&TRUE))
 }
 
 /// Returns whether a certificate is valid alone but no authority has issued it.

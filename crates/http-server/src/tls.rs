@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base::text::without_mark;
 use serde::Deserialize;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring::default_provider;
@@ -93,7 +94,7 @@ pub fn acceptor(
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let pem = read(path)?;
-    let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+    let chain = CertificateDer::pem_slice_iter(without_mark(&pem)).collect::<Result<Vec<_>, _>>();
     let chain = chain.map_err(|e| format!("holds no certificate in PEM form: {e}"))?;
     if chain.is_empty() {
         return Err("holds no certificate in PEM form".into());
@@ -102,7 +103,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_slice(&read(path)?)
+    PrivateKeyDer::from_pem_slice(without_mark(&read(path)?))
         .map_err(|e| format!("holds no private key in PEM form: {e}"))
 }
 

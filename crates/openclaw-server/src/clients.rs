@@ -19,6 +19,9 @@ use super::config::ClientConfig;
 /// The name of the file in the state directory.
 const FILE: &str = "clients.json";
 
+/// The maximum length of the file, in bytes.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
 /// The prefix of tokens, by which scanners recognize a leaked token.
 const PREFIX: &str = "rat_";
 
@@ -57,7 +60,7 @@ impl ClientFile {
     /// # Errors
     /// The file cannot be read, or is not a client file of this server.
     pub fn read(&self) -> Result<Vec<ClientConfig>, ClientFileError> {
-        let text = match fs::read_to_string(&self.path) {
+        let text = match base::files::read_bounded(&self.path, MAX_FILE_BYTES) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             read => read.map_err(|error| self.failed("cannot be read", &error))?,
         };

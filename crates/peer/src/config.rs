@@ -208,13 +208,13 @@ fn split_card(base_url: Url, card: CardLocation) -> (Url, CardLocation) {
     }
 }
 
-/// Returns whether two URLs have the same host and port. `localhost`, 127.0.0.1 and [::1] count as one host, because
-/// servers and operators mix them.
+/// Returns whether two URLs have the same host and port. `localhost`, 127.0.0.1, [::1] and the addresses that servers listen on
+/// (0.0.0.0, [::]) count as one host, because servers and operators mix them.
 fn same_host_and_port(a: &Url, b: &Url) -> bool {
     let loopback = |url: &Url| match url.host() {
         Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
-        Some(Host::Ipv4(ip)) => ip == Ipv4Addr::LOCALHOST,
-        Some(Host::Ipv6(ip)) => ip == Ipv6Addr::LOCALHOST,
+        Some(Host::Ipv4(ip)) => ip == Ipv4Addr::LOCALHOST || ip.is_unspecified(),
+        Some(Host::Ipv6(ip)) => ip == Ipv6Addr::LOCALHOST || ip.is_unspecified(),
         None => false,
     };
     a.port_or_known_default() == b.port_or_known_default()
@@ -254,6 +254,8 @@ mod tests {
             "http://localhost:7801",
             "http://127.0.0.1:7801",
             "http://[::1]:7801",
+            "http://0.0.0.0:7801",
+            "http://[::]:7801",
         ] {
             assert_eq!(
                 own(base, "http://127.0.0.1:7801/rpc"),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::exit::Failure;
 use crate::possible_values;
+use base::config::resolved;
 use openclaw_server::config::{ExecutorKind, ServeConfig, default_state_dir, names_directory};
 
 /// The default name of the configuration file, in the state directory.
@@ -450,7 +451,7 @@ fn serialize_store_location<S: Serializer>(
     let location = store
         .as_deref()
         .map(|store| match names_directory(store, Path::new("")) {
-            true => absolute(Path::new(store)),
+            true => absolute(&resolved(Path::new(store), Path::new(""))),
             false => store.to_owned(),
         });
     location.serialize(serializer)

@@ -247,7 +247,30 @@ async fn response_without_usable_token_is_an_error() {
         ),
         (Next::json(200, &json!({})), "no `access_token`"),
         (Next::status(524), "it answered 524"),
-        (Next::status(302), "redirect is not followed"),
+        (Next::status(302), "a redirect to `an unknown address`"),
+        (
+            Next::json(400, &json!({"errorSummary": "no such app"})),
+            "400 Bad Request: no such app",
+        ),
+        (
+            Next::json(
+                400,
+                &json!({"title": "Invalid", "detail": "no such client"}),
+            ),
+            "400 Bad Request: no such client",
+        ),
+        (
+            Next::json(401, &json!({"fault": {"faultstring": "no key"}})),
+            "401 Unauthorized: no key",
+        ),
+        (
+            Next::Answer(400, None, "unknown client".into()),
+            "400 Bad Request: unknown client",
+        ),
+        (
+            token_response("", json!({"refresh_token": 5})),
+            "its token is empty",
+        ),
         (Next::Fails(NetFault::Unreachable), "it fails"),
     ] {
         let error = ask_once(next).await.err().unwrap();

@@ -81,7 +81,9 @@ fn client() -> ReqwestClient {
 }
 
 fn trusting(ca: &Made) -> Arc<Trust> {
-    Arc::new(Trust::read(Some(ca.0.pem().as_bytes()), None).unwrap())
+    // Editors of Windows write a byte order mark.
+    let pem = format!("\u{feff}{}", ca.0.pem());
+    Arc::new(Trust::read(Some(pem.as_bytes()), None).unwrap())
 }
 
 async fn call(host: &str, port: u16, ca_file: Option<&Made>) -> Result<Response, NetError> {
@@ -103,6 +105,20 @@ async fn certificate_in_the_ca_file_is_trusted_as_the_servers_own() {
             call("a.example", port, Some(&own)).await.unwrap().status,
             204
         );
+    }
+}
+
+#[tokio::test]
+async fn only_an_authority_in_the_ca_file_vouches_for_others() {
+    for is_ca in [true, false] {
+        let trusted = self_signed(&params("other.example", is_ca));
+        let key = KeyPair::try_from(trusted.1.serialize_der()).unwrap();
+        let issuer = Issuer::new(params("other.example", is_ca), key);
+        let key = KeyPair::generate().unwrap();
+        let own = params("a.example", false).signed_by(&key, &issuer);
+        let port = server(&Made(own.unwrap(), key), &[]).await;
+        let answer = call("a.example", port, Some(&trusted)).await;
+        assert_eq!(answer.is_ok(), is_ca, "{answer:?}");
     }
 }
 

@@ -127,11 +127,13 @@ impl Turns {
         let Some(Some(_slot)) = cancel.run_until_cancelled(ready).await else {
             return Err("the agent is overloaded".to_owned());
         };
+        let reasoning = proposal.reasoning.as_deref().unwrap_or_default();
+        let written = [&*proposal.text, reasoning];
         let mut reason = String::new();
         for _ in 0..2 {
             let answer = self.answer_turn(&turn, &|_| {}, cancel, until).await;
             let parsed = match &answer {
-                Ok(text) => Ballot::read(text, &request, vote::MAX_REASONING_BYTES)
+                Ok(text) => Ballot::read(text, &written, vote::MAX_REASONING_BYTES)
                     .map_err(BackendError::new),
                 Err(error) => Err(error.clone()),
             };

@@ -293,13 +293,13 @@ async fn deliberate(round: VoteRound) {
         .iter()
         .map(|voter| {
             let mark = env.uuid().simple().to_string();
-            let prompt = voter::vote_prompt(&voter.call.agent, &proposal, &mark);
+            let proposal = &proposal;
             let new_id = || env.uuid().to_string();
             let links = &links;
             async move {
                 (
                     voter.call.agent.clone(),
-                    voter.vote(links, prompt, new_id).await,
+                    voter.vote(links, proposal, &mark, new_id).await,
                 )
             }
         })

@@ -42,23 +42,29 @@ pub(super) struct Voter {
 }
 
 impl Voter {
-    /// Returns the vote. After an invalid answer, sends a second request. After another invalid answer, the member abstains.
+    /// Returns the vote on `proposal`. `mark` is random, so that the proposal cannot imitate its end. After an invalid answer, sends a second request. After another invalid answer, the member abstains.
     ///
     /// # Errors
     /// The member cannot vote. The error is a clause for a longer sentence.
     pub(super) async fn vote(
         &self,
         links: &LinkProvider,
-        prompt: String,
+        proposal: &Proposal,
+        mark: &str,
         new_id: impl Fn() -> String,
     ) -> Result<Ballot, String> {
-        let answer = self.answer(links, prompt.clone(), new_id()).await?;
-        let reason = match Ballot::read(&answer, &prompt, MAX_REASONING_BYTES) {
+        let prompt = vote_prompt(&self.call.agent, proposal, mark);
+        let written = [
+            &*proposal.text,
+            proposal.reasoning.as_deref().unwrap_or_default(),
+        ];
+        let answer = self.answer(links, prompt, new_id()).await?;
+        let reason = match Ballot::read(&answer, &written, MAX_REASONING_BYTES) {
             Ok(ballot) => return Ok(ballot),
             Err(reason) => reason,
         };
         let answer = self.answer(links, retry_prompt(&reason), new_id()).await?;
-        let ballot = Ballot::read(&answer, &prompt, MAX_REASONING_BYTES);
+        let ballot = Ballot::read(&answer, &written, MAX_REASONING_BYTES);
         Ok(ballot.unwrap_or_else(|reason| abstention(&reason)))
     }
 
@@ -205,8 +211,8 @@ fn message_of(error: PeerError) -> String {
     error.message
 }
 
-/// Returns the request for a vote. `mark` is random, so that a proposal cannot imitate the end marker.
-pub(super) fn vote_prompt(member: &str, proposal: &Proposal, mark: &str) -> String {
+/// Returns the request for a vote.
+fn vote_prompt(member: &str, proposal: &Proposal, mark: &str) -> String {
     let Proposal {
         text, reasoning, ..
     } = proposal;

@@ -195,7 +195,8 @@ impl Sessions {
     ) -> Result<Reader, SessionError> {
         let store = &self.0.store;
         let path = key.path(&store.root, folder);
-        let file = File::open(&path).map_err(|e| SessionError::io("open", &path, e))?;
+        let file = files::open_regular(&path);
+        let file = file.map_err(|e| SessionError::io("open", &path, e))?;
         let scanner = Scanner::new(BufReader::new(file.take(meta.line_bytes)));
         let (key, codec) = (key.clone(), store.codec(key, meta.form, 0));
         Ok(Reader {
@@ -413,7 +414,7 @@ fn read_session_id(path: &Path, stem: &str) -> io::Result<Option<String>> {
     if file_stem(stem) == stem {
         return Ok(Some(stem.to_owned()));
     }
-    let mut scanner = Scanner::new(BufReader::new(File::open(path)?));
+    let mut scanner = Scanner::new(BufReader::new(files::open_regular(path)?));
     while let Some(line) = scanner.next()? {
         // Encrypted lines have this member, too.
         let named: Option<NamedSession> = serde_json::from_slice(line.bytes).ok();

@@ -1,6 +1,6 @@
 //! Rewrites session files: encrypted with the first key, or plain. All functions block.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,7 @@ impl Sessions {
         files::remove_durably(&draft).map_err(failed)?;
         // `Store::meta` would also log the error that this returns.
         let keys = store.keys.as_deref();
-        let scanned = File::open(&path)
+        let scanned = files::open_regular(&path)
             .and_then(|file| SessionMeta::scan(&file, &key.session, store.now(), keys));
         let meta = scanned.map_err(|error| SessionError::io("read", &path, error))?;
         if let Some(line) = meta.damaged {

@@ -323,7 +323,7 @@ impl Store {
         if let Some(meta) = cached.filter(|meta| meta.file_bytes == length) {
             return Ok(meta);
         }
-        let file = match File::open(path) {
+        let file = match files::open_regular(path) {
             Err(error) if is_missing(&error) => return Ok(SessionMeta::default()),
             file => file.map_err(failed)?,
         };

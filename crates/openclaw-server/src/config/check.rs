@@ -259,7 +259,10 @@ fn parse_task_store(value: &str, folder: &Path) -> Result<TaskStoreKind, ConfigE
         _ if value.starts_with("redis://") || value.starts_with("rediss://") => {
             Ok(TaskStoreKind::Redis(value.into()))
         }
-        _ if names_directory(value, folder) => Ok(TaskStoreKind::Directory(value.into())),
+        _ if names_directory(value, folder) => {
+            let path = config::resolved(Path::new(value), Path::new(""));
+            Ok(TaskStoreKind::Directory(path))
+        }
         _ => {
             let message = "is no task store; write `memory`, a directory such as `./tasks` or `/var/lib/tasks`, `redis://HOST` or \
                            `rediss://HOST`";
