@@ -172,8 +172,9 @@ pub(super) struct TimeoutArgs {
 impl TimeoutArgs {
     /// Returns the timeout in milliseconds.
     pub(super) fn milliseconds(self) -> Option<u64> {
-        let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        self.timeout.map(millis).or(self.timeout_ms)
+        self.timeout
+            .map(base::environment::millis)
+            .or(self.timeout_ms)
     }
 }
 

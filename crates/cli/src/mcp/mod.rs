@@ -113,7 +113,7 @@ struct HttpArgs {
 }
 
 fn default_timeout_ms(route: Route) -> u64 {
-    u64::try_from(route.default_timeout().as_millis()).unwrap_or(u64::MAX)
+    base::environment::millis(route.default_timeout())
 }
 
 impl HttpArgs {
