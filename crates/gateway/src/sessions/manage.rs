@@ -322,12 +322,7 @@ impl Sessions {
         let draft = folder.join(format!("{}.import", store.env.uuid()));
         let failed = |error| SessionError::io("write", &draft, error);
         files::create_private_dir_durably(&folder).map_err(failed)?;
-        let file = files::private_options()
-            .write(true)
-            .create_new(true)
-            .open(&draft)
-            .map_err(failed)?;
-        let file = BufWriter::new(file);
+        let file = BufWriter::new(files::create_private(&draft).map_err(failed)?);
         let imported = self.write_import(identity, agent, from, session_id, file, &draft);
         if imported.is_err() {
             let _ = fs::remove_file(&draft);
