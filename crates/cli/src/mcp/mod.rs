@@ -235,9 +235,7 @@ fn check(peers: &PeerArgs, verbose: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let checked = Library::open(verbose)?.parse_config(&peers.config()?);
-    checked
-        .map(drop)
-        .map_err(|error| Failure::usage(config::sentence(&error)))
+    checked.map(drop).map_err(config::failure)
 }
 
 fn print_started(frontend: &Frontend) {
