@@ -288,25 +288,12 @@ impl Sessions {
         Ok(count)
     }
 
-    /// Creates a session from exported lines, with their session id or `session_id`. Returns the id and the number of
-    /// entries. Imports either all lines or none.
+    /// Creates a session for a client from exported lines, with their session id or `session_id`. Returns the id and the number
+    /// of entries. Imports either all lines or none. The file counts towards the limits of the client's identity.
     ///
     /// # Errors
-    /// 2005 if the id is in use or a line is not an entry of the session, or 3004 if reading or writing fails.
-    pub fn import(
-        &self,
-        agent: &str,
-        from: &mut dyn BufRead,
-        session_id: Option<&str>,
-    ) -> Result<(String, u64), SessionError> {
-        self.import_for(&Arc::default(), agent, from, session_id)
-    }
-
-    /// Imports a session for a client, like [`import`](Self::import). Its file counts towards the limits of the client's
-    /// identity.
-    ///
-    /// # Errors
-    /// The same as [`import`](Self::import), and 3003 if the identity has added too much.
+    /// 2005 if the id is in use or a line is not an entry of the session, 3003 if the identity has added too much, or 3004 if
+    /// reading or writing fails.
     pub(crate) fn import_for(
         &self,
         identity: &Arc<str>,
