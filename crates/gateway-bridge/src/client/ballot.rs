@@ -6,10 +6,10 @@
 
 use base::json;
 use base::text::first_chars;
-use collective::{FRAME_LIMITS, Vote};
+use collective::{Envelope, FRAME_LIMITS, Kind, Vote};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Deserializer, Value};
+use serde_json::{Deserializer, Value, json};
 
 /// The maximum length of an answer with a vote, in bytes.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
@@ -41,6 +41,19 @@ struct Answer {
 }
 
 impl Ballot {
+    /// Builds the vote of the agent `name` on the proposal `id` (Heretek A2A §10.4).
+    pub fn answer(&self, id: &str, proposal: &Envelope, name: &str) -> Envelope {
+        let mut content = json!({
+            "proposalId": id, "vote": self.vote.as_str(), "reasoning": self.reasoning,
+        });
+        if let Some(confidence) = self.confidence {
+            content["confidence"] = confidence.into();
+        }
+        Envelope::answer(Kind::Vote, content, proposal)
+            .with("from", name)
+            .with_metadata("correlationId", id)
+    }
+
     /// Reads the answer of a model to `request`: one JSON object with `vote`, alone, in a code fence or in prose, after any
     /// thoughts. An object beside other text that stands in the request too is a quotation. Omits a `reasoning` that is no text,
     /// and a `confidence` that is no number from 0 to 1. Cuts a `reasoning` after `max_reasoning_bytes`.
