@@ -484,6 +484,7 @@ pub fn resolved(path: &Path, folder: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn integers(text: &str) -> String {
