@@ -110,7 +110,7 @@ impl Record<'_> {
 }
 
 fn millis<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    to.serialize_u64(base::environment::millis(*duration))
 }
 
 #[cfg(test)]

@@ -248,10 +248,8 @@ impl ApiRequest {
         };
         let action = route.find(&name)?;
         if route == Route::Read && action != "list_targets" {
-            let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-            input
-                .entry("timeout_ms")
-                .or_insert_with(|| timeout_ms.into());
+            let timeout_ms = input.entry("timeout_ms");
+            timeout_ms.or_insert_with(|| base::environment::millis(timeout).into());
         }
         input.insert("action".to_owned(), action.into());
         Ok(Self {

@@ -220,7 +220,7 @@ fn question(
         sign_in: None,
         warnings: wording.warnings,
         may_pass_to_model: call.target.answers == Answers::PersonThenModel,
-        timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        timeout_ms: base::environment::millis(limit),
         continuation,
         error,
         misfits: misfits.unwrap_or_default(),

@@ -337,7 +337,7 @@ impl SignIn {
             }),
             warnings: Vec::new(),
             may_pass_to_model: false,
-            timeout_ms: u64::try_from(QUESTION_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
+            timeout_ms: base::environment::millis(QUESTION_TIMEOUT),
             error: None,
             misfits: Vec::new(),
         })

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 
-use a2a::{Dialect, SendParams, Version};
+use a2a::{Dialect, SendParams};
 use peer::{PeerError, PeerErrorKind};
 
 use super::decoder::ID;
@@ -18,10 +18,6 @@ pub(super) fn body(
     tenant: Option<&str>,
     dialect: Dialect,
 ) -> Result<Bytes, PeerError> {
-    let version = match dialect {
-        Dialect::V1_0 => Version::V1_0,
-        Dialect::V0_3(_) => Version::V0_3,
-    };
     let task = |id, history_length| {
         Params::Task(TaskParams {
             tenant,
@@ -47,7 +43,7 @@ pub(super) fn body(
     let call = Call {
         jsonrpc: "2.0",
         id: ID,
-        method: request.operation().method(version),
+        method: request.operation().method(dialect.version()),
         params,
     };
     let mut json = Vec::with_capacity(BODY_CAPACITY);

@@ -138,6 +138,14 @@ impl Dialect {
             (Version::V0_3, _) => Self::V0_3(V03Dialect::Rpc),
         }
     }
+
+    /// Returns its version.
+    pub fn version(self) -> Version {
+        match self {
+            Self::V1_0 => Version::V1_0,
+            Self::V0_3(_) => Version::V0_3,
+        }
+    }
 }
 
 #[cfg(test)]

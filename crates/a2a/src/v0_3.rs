@@ -91,12 +91,8 @@ impl Serialize for V03<'_, TaskStatusUpdateEvent> {
         map.serialize_entry("contextId", &event.context_id)?;
         map.serialize_entry("status", &self.part(&event.status))?;
         map.serialize_entry("final", &is_terminal_or_interrupted(&event.status.state))?;
-        filled(
-            &mut map,
-            "metadata",
-            event.metadata.as_ref(),
-            HashMap::is_empty,
-        )?;
+        let metadata = event.metadata.as_ref();
+        filled(&mut map, "metadata", metadata, HashMap::is_empty)?;
         map.end()
     }
 }
@@ -111,12 +107,8 @@ impl Serialize for V03<'_, TaskArtifactUpdateEvent> {
         map.serialize_entry("artifact", &self.part(&event.artifact))?;
         map.serialize_entry("append", &event.append.unwrap_or_default())?;
         map.serialize_entry("lastChunk", &event.last_chunk.unwrap_or_default())?;
-        filled(
-            &mut map,
-            "metadata",
-            event.metadata.as_ref(),
-            HashMap::is_empty,
-        )?;
+        let metadata = event.metadata.as_ref();
+        filled(&mut map, "metadata", metadata, HashMap::is_empty)?;
         map.end()
     }
 }
@@ -362,18 +354,10 @@ impl Serialize for V03<'_, Message> {
         map.serialize_entry("role", role)?;
         let parts = if rpc { "parts" } else { "content" };
         map.serialize_entry(parts, &V03Seq(&message.parts, self.dialect))?;
-        filled(
-            &mut map,
-            "metadata",
-            message.metadata.as_ref(),
-            HashMap::is_empty,
-        )?;
-        filled(
-            &mut map,
-            "extensions",
-            message.extensions.as_ref(),
-            Vec::is_empty,
-        )?;
+        let metadata = message.metadata.as_ref();
+        filled(&mut map, "metadata", metadata, HashMap::is_empty)?;
+        let extensions = message.extensions.as_ref();
+        filled(&mut map, "extensions", extensions, Vec::is_empty)?;
         if rpc {
             let ids = message.reference_task_ids.as_ref();
             filled(&mut map, "referenceTaskIds", ids, Vec::is_empty)?;
@@ -390,18 +374,10 @@ impl Serialize for V03<'_, Artifact> {
         entry(&mut map, "name", artifact.name.as_ref())?;
         entry(&mut map, "description", artifact.description.as_ref())?;
         map.serialize_entry("parts", &V03Seq(&artifact.parts, self.dialect))?;
-        filled(
-            &mut map,
-            "metadata",
-            artifact.metadata.as_ref(),
-            HashMap::is_empty,
-        )?;
-        filled(
-            &mut map,
-            "extensions",
-            artifact.extensions.as_ref(),
-            Vec::is_empty,
-        )?;
+        let metadata = artifact.metadata.as_ref();
+        filled(&mut map, "metadata", metadata, HashMap::is_empty)?;
+        let extensions = artifact.extensions.as_ref();
+        filled(&mut map, "extensions", extensions, Vec::is_empty)?;
         map.end()
     }
 }
@@ -459,12 +435,8 @@ impl Serialize for V03<'_, Task> {
         if let Some(history) = unless_empty(task.history.as_ref(), Vec::is_empty) {
             map.serialize_entry("history", &V03Seq(history, self.dialect))?;
         }
-        filled(
-            &mut map,
-            "metadata",
-            task.metadata.as_ref(),
-            HashMap::is_empty,
-        )?;
+        let metadata = task.metadata.as_ref();
+        filled(&mut map, "metadata", metadata, HashMap::is_empty)?;
         map.end()
     }
 }

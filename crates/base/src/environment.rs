@@ -1,6 +1,6 @@
 //! Time and random identifiers as parameters, so that tests can set them.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
@@ -29,8 +29,13 @@ pub fn unix_seconds(time: SystemTime) -> u64 {
 /// Converts a time to milliseconds since 1970. Earlier times become 0.
 #[must_use]
 pub fn unix_millis(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    millis(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// Converts a duration to milliseconds.
+#[must_use]
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Generates random identifiers.

@@ -183,6 +183,14 @@ pub fn remove_durably(path: &Path) -> io::Result<bool> {
     }
 }
 
+/// Creates a file for writing that only its owner can read.
+///
+/// # Errors
+/// The file exists, or cannot be created.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    private_options().write(true).create_new(true).open(path)
+}
+
 /// Opens a file for appending, and creates it if it is missing. Removes the permissions of other users.
 ///
 /// # Errors
@@ -314,8 +322,7 @@ fn write_draft(path: &Path, text: &str, keeps_permissions: bool) -> io::Result<P
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let options = &mut private_options();
-    let mut file = options.write(true).create_new(true).open(&draft)?;
+    let mut file = create_private(&draft)?;
     if keeps_permissions && let Ok(before) = fs::metadata(path) {
         file.set_permissions(before.permissions())?;
     }

@@ -225,7 +225,7 @@ async fn find(policy: Option<&Value>, query: &Value) -> Result<FoundAgents, Fail
     let policy = policy.filter(|policy| policy.is_object());
     let settings = policy.map_or_else(|| json!({}), |policy| json!({ "policy": policy }));
     let plugin = Plugin::new(&settings.to_string(), Arc::new(Silent))
-        .map_err(|error| Failure::usage(config::sentence(&error.to_json())))?;
+        .map_err(|error| config::failure(error.to_json()))?;
     let found = plugin.find_agents(&query.to_string()).await;
     found.map_err(|message| Failure::usage(format!("cannot add an agent: {message}")))
 }

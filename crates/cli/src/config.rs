@@ -231,6 +231,11 @@ fn env_reference(fields: &Map<String, Value>) -> Option<&str> {
     fields.get("id")?.as_str()
 }
 
+/// Returns the failure for a configuration error of the library.
+pub(crate) fn failure(error: impl AsRef<str>) -> Failure {
+    Failure::usage(sentence(error.as_ref()))
+}
+
 /// Returns a configuration error of the library as a sentence for people.
 #[must_use]
 pub fn sentence(error: &str) -> String {

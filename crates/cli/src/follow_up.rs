@@ -8,7 +8,7 @@ use std::{
 };
 
 use base::{
-    files::private_options,
+    files::create_private,
     json::{self, Limits},
 };
 use serde_json::{Map, Value};
@@ -125,7 +125,7 @@ pub(super) fn check_writable(file: &Path) -> Result<(), Failure> {
         Err(io::ErrorKind::IsADirectory.into())
     } else {
         let new = temporary_path(file);
-        create(&new).and_then(|_| fs::remove_file(&new))
+        create_private(&new).and_then(|_| fs::remove_file(&new))
     };
     created.map_err(|error| {
         Failure::usage(format!(
@@ -142,13 +142,9 @@ fn temporary_path(file: &Path) -> PathBuf {
     file.with_file_name(name)
 }
 
-fn create(new: &Path) -> io::Result<fs::File> {
-    private_options().write(true).create_new(true).open(new)
-}
-
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let new = temporary_path(file);
-    let written = create(&new)
+    let written = create_private(&new)
         .and_then(|mut out| out.write_all(text.as_bytes()))
         .and_then(|()| fs::rename(&new, file));
     if written.is_err() {
@@ -172,8 +168,9 @@ pub(super) struct TimeoutArgs {
 impl TimeoutArgs {
     /// Returns the timeout in milliseconds.
     pub(super) fn milliseconds(self) -> Option<u64> {
-        let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        self.timeout.map(millis).or(self.timeout_ms)
+        self.timeout
+            .map(base::environment::millis)
+            .or(self.timeout_ms)
     }
 }
 

@@ -127,8 +127,7 @@ impl Library {
     /// # Errors
     /// The configuration is invalid. The message is a sentence with the JSON Pointer.
     pub fn interactive_instance(&self, config: &str) -> Result<Instance, Failure> {
-        self.instance(config)
-            .map_err(|error| Failure::usage(config::sentence(&error)))
+        self.instance(config).map_err(config::failure)
     }
 
     fn log(&self) -> LogBox {

@@ -89,15 +89,15 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
 
 async fn open(peers: &PeerArgs, alias: Option<&str>) -> Result<PinReview, Failure> {
     let written = peers.config()?;
-    let (config, _) = config::resolve(&written, |name| env::var(name).ok())
-        .map_err(|error| Failure::usage(config::sentence(&error)))?;
+    let (config, _) =
+        config::resolve(&written, |name| env::var(name).ok()).map_err(config::failure)?;
     let review = PinReview::open(&config, alias, peers.user()).await;
     review.map_err(|error| failure(peers, error))
 }
 
 fn failure(peers: &PeerArgs, error: PinReviewError) -> Failure {
     match error {
-        PinReviewError::Config(error) => Failure::usage(config::sentence(&error.to_json())),
+        PinReviewError::Config(error) => config::failure(error.to_json()),
         PinReviewError::Target(message) | PinReviewError::Unpinned(message) => {
             Failure::usage(message)
         }

@@ -152,13 +152,11 @@ pub(super) async fn sign_out(args: SignOutArgs) -> Result<Exit, Failure> {
 
 fn open(alias: Option<&str>, peers: &PeerArgs) -> Result<SignIn, Failure> {
     let written = peers.config()?;
-    let (config, _) = config::resolve(&written, |name| std::env::var(name).ok())
-        .map_err(|error| Failure::usage(config::sentence(&error)))?;
-    sign_in::open(&config, alias, peers.user()).map_err(|error| {
-        Failure::usage(match error {
-            SignInError::Config(error) => config::sentence(&error.to_json()),
-            SignInError::Target(message) => message,
-        })
+    let (config, _) =
+        config::resolve(&written, |name| std::env::var(name).ok()).map_err(config::failure)?;
+    sign_in::open(&config, alias, peers.user()).map_err(|error| match error {
+        SignInError::Config(error) => config::failure(error.to_json()),
+        SignInError::Target(message) => Failure::usage(message),
     })
 }
 

@@ -165,8 +165,8 @@ impl PeerArgs {
     /// See [`config::resolve`].
     pub(super) fn variables(&self) -> Result<Vec<String>, Failure> {
         let loaded = self.load().unwrap_or_else(|_| Loaded::own(""));
-        let (_, references) = config::resolve(&loaded.written, |_| None)
-            .map_err(|error| Failure::usage(config::sentence(&error)))?;
+        let (_, references) =
+            config::resolve(&loaded.written, |_| None).map_err(config::failure)?;
         let openclaw = loaded.openclaw.as_ref();
         let is_added = |name: &str| {
             openclaw

@@ -54,12 +54,7 @@ pub(super) fn register(
         state.admit(&client, identity.into()).ok()?;
     }
     client.set_unauthenticated(connection);
-    let limit = state.config.limits.connections;
-    let registered = state.registry_mut().add_client(&client, limit);
-    if registered {
-        state.attach_link(&client);
-    }
-    registered.then_some(client)
+    add(state, client)
 }
 
 /// Registers a client in the gateway's own process, authenticated as `identity`: an agent, or the other gateway of `link`.
@@ -74,6 +69,11 @@ pub(super) fn register_local(
         client.set_link(link);
     }
     state.admit(&client, identity.into()).ok()?;
+    add(state, client)
+}
+
+/// Adds a client to the registry, unless the gateway has its maximum number of clients.
+fn add(state: &GatewayState, client: Arc<Client>) -> Option<Arc<Client>> {
     let limit = state.config.limits.connections;
     let registered = state.registry_mut().add_client(&client, limit);
     if registered {

@@ -118,7 +118,7 @@ impl RequestError {
         match self.retry_after {
             None => error,
             Some(wait) => {
-                let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+                let millis = base::environment::millis(wait).max(1);
                 error.with_content("retryAfterMs", millis)
             }
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use a2a_server::http::clients::{RegisteredClient, TokenDigest};
-use base::files::{FileVersion, private_options};
+use base::files::{FileVersion, create_private};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -156,10 +156,8 @@ impl ClientFile {
             fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         }
         let new_path = self.path.with_extension("json.new");
-        let mut options = private_options();
-        options.write(true).create_new(true);
         // The new file is also a lock: only the process that created it may replace the old file.
-        let mut file = match options.open(&new_path) {
+        let mut file = match create_private(&new_path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 return Err(ClientFileError(format!(
                     "another process is changing the clients; try again, and delete `{}` if none is running",

@@ -373,7 +373,7 @@ impl Call<'_> {
         let usage = usage.unwrap_or_default();
         let reserved = account.reservation.as_ref();
         let elapsed = self.tool.env.now().saturating_duration_since(account.began);
-        let elapsed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        let elapsed = base::environment::millis(elapsed);
         let task = self.collected.task_id.as_ref().or(self.task_id.as_ref());
         let end = Settlement {
             reserved: reserved

@@ -12,6 +12,7 @@ use crate::remote_agent::caller::Caller;
 use crate::remote_agent::deadline::Deadline;
 use crate::remote_agent::error::{Reason, ToolError};
 use crate::targets::{FetchedCard, Local, Target};
+use base::environment::millis;
 use base::log::Level;
 use collective::{AgentStatus, ErrorCode};
 use peer::{Connection, LocalGateway, Member, PeerError, PeerErrorKind, status_name};
@@ -164,7 +165,6 @@ impl AgentPresence {
 
 /// `summary.gateway`: the state and parameters of the connection. `error` is the error of the current query.
 fn connection_json(connection: &Connection, error: Option<String>) -> Value {
-    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     object([
         ("url", json!(connection.url)),
         ("state", json!(connection.state.as_str())),

@@ -121,7 +121,7 @@ impl Started {
         let state = facts.state.as_ref().map(state_name);
         let reason = response.extensions().get::<ErrorReason>();
         let reason = reason.map(|reason| reason.name());
-        let ms = u64::try_from(self.at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let ms = base::environment::millis(self.at.elapsed());
         let (method, status) = (&*method, status.as_u16());
         if !self.span.is_disabled() {
             let span = &self.span;

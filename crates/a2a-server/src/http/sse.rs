@@ -18,7 +18,6 @@ use super::{clients, error};
 use crate::service::TaskUpdates;
 use a2a::A2aError;
 use a2a::Dialect;
-use a2a::Version;
 use a2a::v0_3::{self, is_terminal_or_interrupted};
 
 /// The comment at the end of a stream whose task continues, for example because the server stops. Clients ignore
@@ -174,11 +173,7 @@ fn error_event(error: &A2aError, dialect: Dialect, binding: &Binding) -> Event {
         (Binding::Rpc(id), _) => data(Event::default(), &error::rpc_body(id, error)),
         // In streams without envelopes, the official clients recognize an error by this event name.
         (Binding::Rest, dialect) => {
-            let version = match dialect {
-                Dialect::V1_0 => Version::V1_0,
-                Dialect::V0_3(_) => Version::V0_3,
-            };
-            let body = error::rest_event(version, error);
+            let body = error::rest_event(dialect.version(), error);
             data(Event::default().event("error"), &body)
         }
     }

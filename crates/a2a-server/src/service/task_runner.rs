@@ -181,11 +181,7 @@ impl TaskRunner {
         };
         let is_left = matches!(ending, RunEnd::Left);
         let end = self.end(ending).await;
-        // Remove the task before waking its waiters, so that they do not find it active.
-        self.core
-            .active_tasks
-            .remove(&self.record.task.id, &self.active);
-        self.active.finish(end);
+        self.deactivate(end);
         // Keep the permit until the run has stopped, so that the next message of the session waits.
         if let Some((permit, running)) = still_running {
             if let Some(running) = running.filter(|_| !is_left) {
@@ -378,6 +374,13 @@ impl TaskRunner {
         }
     }
 
+    /// Removes the task before waking its waiters, so that they do not find it active.
+    fn deactivate(&self, end: TaskEnd) {
+        let tasks = &self.core.active_tasks;
+        tasks.remove(&self.record.task.id, &self.active);
+        self.active.finish(end);
+    }
+
     async fn end(&mut self, ending: RunEnd) -> TaskEnd {
         match ending {
             RunEnd::Left => drop(self.close_queue()),
@@ -536,10 +539,7 @@ impl TaskRunner {
             text: "the server failed with an internal error while it worked on the task; send the message again, and inform the operator, whose log has the details".to_owned(),
         };
         let end = self.end(RunEnd::Outcome(outcome)).await;
-        self.core
-            .active_tasks
-            .remove(&self.record.task.id, &self.active);
-        self.active.finish(end);
+        self.deactivate(end);
         if self.unstored.is_some() {
             self.persist_until_stored().await;
         }

@@ -175,7 +175,7 @@ impl Inner {
     }
 
     fn lease_ms(&self) -> u64 {
-        u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
+        base::environment::millis(self.lease)
     }
 
     fn is_running(&self, task_id: &str) -> bool {

@@ -185,8 +185,7 @@ impl<'a> Turn<'a> {
         if known.as_ref().is_none_or(|known| known["task"].is_null()) {
             return;
         }
-        let millis = u64::try_from(CANCEL_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
-        let request = json!({"timeout_ms": millis});
+        let request = json!({"timeout_ms": base::environment::millis(CANCEL_TIMEOUT)});
         let envelope = self.call("cancel", request, known, progress).await;
         if envelope["ok"] != true {
             let error = self.error(&envelope, known);

@@ -103,9 +103,7 @@ impl SettingsFile {
         }
         let text = with_target(&text, at, target)
             .ok_or_else(|| Failure::usage("`targets` of the settings is no list"))?;
-        library
-            .parse_config(&text)
-            .map_err(|error| Failure::usage(config::sentence(&error)))?;
+        library.parse_config(&text).map_err(config::failure)?;
         files::replace(&self.path, &text).map_err(|error| {
             Failure::new(format!("cannot write `{}`: {error}", self.path.display()))
         })

@@ -406,7 +406,7 @@ async fn watch(fixture: &mut Fixture) -> Result<Value, Failure> {
 }
 
 async fn expired_wait(fixture: &mut Fixture) -> Result<(), Failure> {
-    let wait = u64::try_from(SHORT_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
+    let wait = base::environment::millis(SHORT_TIMEOUT);
     let caption = format!("A task that takes longer than the call waits; here {wait} ms.");
     fixture.step("watch", &caption);
     let more = json!({"blocking": false});
@@ -480,7 +480,7 @@ async fn triad(fixture: &mut Fixture) -> Result<(), Failure> {
 }
 
 async fn expired_handle(fixture: &mut Fixture, repair: &Value) -> Result<(), Failure> {
-    let ttl = u64::try_from(HANDLE_TTL.as_millis()).unwrap_or(u64::MAX);
+    let ttl = base::environment::millis(HANDLE_TTL);
     let caption = format!("A handle expires {ttl} ms after its last use.");
     fixture.step("status", &caption);
     fixture.restart(&json!({"ttlMs": ttl}))?;

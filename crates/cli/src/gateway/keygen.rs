@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use base::{files::private_options, jws::SigningKey, key_source::KeySource};
+use base::{files::create_private, jws::SigningKey, key_source::KeySource};
 
 use crate::{
     exit::{Exit, Failure},
@@ -39,11 +39,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let name = args.file.display();
     let pem = SigningKey::generate_pem()
         .ok_or_else(|| Failure::new("cannot make a key: the system gives no random numbers"))?;
-    match private_options()
-        .write(true)
-        .create_new(true)
-        .open(&args.file)
-    {
+    match create_private(&args.file) {
         Ok(mut file) => {
             file.write_all(pem.as_bytes()).map_err(|error| {
                 let _ = fs::remove_file(&args.file);

@@ -155,7 +155,7 @@ impl Managed {
             Self::Archive {
                 agent, older_than, ..
             } => {
-                let millis = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
+                let millis = base::environment::millis(*older_than);
                 (
                     Operation::Archive,
                     json!({"agent": agent, "olderThanMs": millis}),

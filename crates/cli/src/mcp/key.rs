@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
-use base::files::{check_private_file, create_private_dir, private_options};
+use base::files::{check_private_file, create_private, create_private_dir};
 use mcp_server::TaskIdKey;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
@@ -46,11 +46,7 @@ fn create(path: &Path) -> io::Result<()> {
     SystemRandom::new()
         .fill(&mut key)
         .map_err(|_| io::Error::other("the system has no random numbers"))?;
-    private_options()
-        .write(true)
-        .create_new(true)
-        .open(&temporary)?
-        .write_all(&key)?;
+    create_private(&temporary)?.write_all(&key)?;
     let linked = fs::hard_link(&temporary, path);
     fs::remove_file(&temporary)?;
     match linked {
@@ -77,11 +73,7 @@ mod tests {
     #[test]
     fn damaged_key_is_refused_with_its_path() {
         let folder = tempfile::tempdir().unwrap();
-        private_options()
-            .write(true)
-            .create_new(true)
-            .open(folder.path().join(FILE))
-            .unwrap();
+        create_private(&folder.path().join(FILE)).unwrap();
         let message = read_or_create(folder.path()).unwrap_err().message;
         assert!(
             message.contains(FILE) && message.contains("delete"),

@@ -113,7 +113,7 @@ struct HttpArgs {
 }
 
 fn default_timeout_ms(route: Route) -> u64 {
-    u64::try_from(route.default_timeout().as_millis()).unwrap_or(u64::MAX)
+    base::environment::millis(route.default_timeout())
 }
 
 impl HttpArgs {
@@ -235,9 +235,7 @@ fn check(peers: &PeerArgs, verbose: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let checked = Library::open(verbose)?.parse_config(&peers.config()?);
-    checked
-        .map(drop)
-        .map_err(|error| Failure::usage(config::sentence(&error)))
+    checked.map(drop).map_err(config::failure)
 }
 
 fn print_started(frontend: &Frontend) {

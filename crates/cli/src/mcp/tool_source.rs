@@ -84,7 +84,7 @@ impl Opened {
             config = with_answers(config, "person-then-model");
         }
         let instance = self.library.instance(&config);
-        instance.map_err(|error| Failure::usage(config::sentence(&error)))
+        instance.map_err(config::failure)
     }
 }
 

@@ -4,11 +4,10 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use collective::{Envelope, Kind};
+use collective::Envelope;
 use gateway_bridge::client::{AgentEvent, Ballot};
 use gateway_bridge::delegation::Delegation;
 
@@ -60,15 +59,7 @@ impl Turns {
                 Ok(ballot) => ballot.clone(),
                 Err(reason) => vote::abstention(reason),
             };
-            let mut content = json!({
-                "proposalId": proposal.id, "vote": ballot.vote.as_str(), "reasoning": ballot.reasoning,
-            });
-            if let Some(confidence) = ballot.confidence {
-                content["confidence"] = confidence.into();
-            }
-            let answer = Envelope::answer(Kind::Vote, content, &header)
-                .with("from", turns.name())
-                .with_metadata("correlationId", proposal.id.as_str());
+            let answer = ballot.answer(&proposal.id, &header, turns.name());
             if link.sender.send(answer).await.is_ok() {
                 if voted.is_ok() {
                     let proposer = header.from().unwrap_or("unknown");

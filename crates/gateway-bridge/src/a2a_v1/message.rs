@@ -129,7 +129,7 @@ fn with_call_metadata(
     let age = call
         .since
         .map(|since| connection.env.now().saturating_duration_since(since));
-    let age = u64::try_from(age.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
+    let age = base::environment::millis(age.unwrap_or_default());
     let envelope = envelope.with(
         "timestamp",
         connection.env.unix_millis().saturating_sub(age),
@@ -248,7 +248,7 @@ pub(super) async fn propose(
     )?;
     let deadline = Instant::now() + proposal.open_for;
     let now = connection.env.unix_millis();
-    let remaining_ms = u64::try_from(proposal.open_for.as_millis()).unwrap_or(u64::MAX);
+    let remaining_ms = base::environment::millis(proposal.open_for);
     let id = match outgoing.message_id.strip_prefix(PROPOSAL_ID_PREFIX) {
         Some(rest) if !rest.is_empty() && outgoing.message_id.len() <= MAX_ID_CHARS => {
             outgoing.message_id.clone()

@@ -113,51 +113,6 @@ impl A2aV1 {
     fn entry(&self, call: &CallContext, task_id: &str) -> Result<Arc<PendingTask>, PeerError> {
         self.0.tasks.get(&call.agent, task_id)
     }
-
-    async fn send_and_wait(
-        &self,
-        call: &CallContext,
-        outgoing: &SendRequest,
-    ) -> Result<Reply, PeerError> {
-        let entry = self.start(call, outgoing).await?;
-        let wait = if outgoing.blocking {
-            call.wait_limit(&self.0.settings)
-        } else {
-            REFUSAL_WINDOW
-        };
-        match entry.outcome(Instant::now() + wait).await {
-            // The task continues if a decision may still come for the proposal.
-            Some(TaskOutcome::Failed(error))
-                if entry.kind == TaskKind::Message
-                    || error.delivered == Delivered::No
-                    || error.kind == PeerErrorKind::Gateway(ErrorCode::ProtocolError) =>
-            {
-                Err(error)
-            }
-            Some(TaskOutcome::Answered(message))
-                if outgoing.blocking && entry.kind == TaskKind::Message =>
-            {
-                Ok(Reply::Message(message))
-            }
-            // The subscriber receives the steps that happened in the meantime.
-            _ if outgoing.followed && !outgoing.blocking => entry.delivered_task().map(Reply::Task),
-            _ => entry.task().map(Reply::Task),
-        }
-    }
-
-    async fn send_and_stream(
-        &self,
-        call: &CallContext,
-        outgoing: &SendRequest,
-    ) -> Result<Box<dyn EventStream>, PeerError> {
-        let entry = self.start(call, outgoing).await?;
-        // Subscribe before the wait, so that no vote and no lost connection in between is missed.
-        let stream = entry.subscribe();
-        match entry.outcome(Instant::now() + REFUSAL_WINDOW).await {
-            Some(TaskOutcome::Failed(error)) => Err(error),
-            _ => Ok(stream),
-        }
-    }
 }
 
 #[async_trait]
@@ -187,7 +142,30 @@ impl GatewayLink for A2aV1 {
     }
 
     async fn send(&self, call: &CallContext, outgoing: &SendRequest) -> Result<Reply, PeerError> {
-        self.send_and_wait(call, outgoing).await
+        let entry = self.start(call, outgoing).await?;
+        let wait = if outgoing.blocking {
+            call.wait_limit(&self.0.settings)
+        } else {
+            REFUSAL_WINDOW
+        };
+        match entry.outcome(Instant::now() + wait).await {
+            // The task continues if a decision may still come for the proposal.
+            Some(TaskOutcome::Failed(error))
+                if entry.kind == TaskKind::Message
+                    || error.delivered == Delivered::No
+                    || error.kind == PeerErrorKind::Gateway(ErrorCode::ProtocolError) =>
+            {
+                Err(error)
+            }
+            Some(TaskOutcome::Answered(message))
+                if outgoing.blocking && entry.kind == TaskKind::Message =>
+            {
+                Ok(Reply::Message(message))
+            }
+            // The subscriber receives the steps that happened in the meantime.
+            _ if outgoing.followed && !outgoing.blocking => entry.delivered_task().map(Reply::Task),
+            _ => entry.task().map(Reply::Task),
+        }
     }
 
     async fn stream(
@@ -195,7 +173,13 @@ impl GatewayLink for A2aV1 {
         call: &CallContext,
         outgoing: &SendRequest,
     ) -> Result<Box<dyn EventStream>, PeerError> {
-        self.send_and_stream(call, outgoing).await
+        let entry = self.start(call, outgoing).await?;
+        // Subscribe before the wait, so that no vote and no lost connection in between is missed.
+        let stream = entry.subscribe();
+        match entry.outcome(Instant::now() + REFUSAL_WINDOW).await {
+            Some(TaskOutcome::Failed(error)) => Err(error),
+            _ => Ok(stream),
+        }
     }
 
     async fn get_task(&self, call: &CallContext, task_id: &str) -> Result<Task, PeerError> {

@@ -235,7 +235,7 @@ fn reply_to_message(
     Some((answer, AgentEvent::Answered(reply)))
 }
 
-/// Builds the vote on a proposal (Heretek A2A §10.4).
+/// Builds the vote on a proposal.
 fn vote_on_proposal(
     envelope: &Envelope,
     script: &Script,
@@ -245,15 +245,7 @@ fn vote_on_proposal(
     let text = envelope.content_str("proposal").unwrap_or_default();
     on_event(&AgentEvent::Proposed(id.to_owned(), text.to_owned()));
     let ballot = script.ballot.as_ref()?;
-    let mut content = json!({
-        "proposalId": id, "vote": ballot.vote.as_str(), "reasoning": ballot.reasoning,
-    });
-    if let Some(confidence) = ballot.confidence {
-        content["confidence"] = confidence.into();
-    }
-    let answer = Envelope::answer(Kind::Vote, content, envelope)
-        .with("from", script.name.as_str())
-        .with_metadata("correlationId", id);
+    let answer = ballot.answer(id, envelope, &script.name);
     Some((answer, AgentEvent::Voted(id.to_owned(), ballot.vote)))
 }
 

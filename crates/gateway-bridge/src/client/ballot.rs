@@ -7,10 +7,10 @@
 
 use base::json;
 use base::text::first_chars;
-use collective::{FRAME_LIMITS, Vote};
+use collective::{Envelope, FRAME_LIMITS, Kind, Vote};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Deserializer, Value};
+use serde_json::{Deserializer, Value, json};
 
 /// The maximum length of an answer with a vote, in bytes.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
@@ -42,6 +42,19 @@ struct Answer {
 }
 
 impl Ballot {
+    /// Builds the vote of the agent `name` on the proposal `id` (Heretek A2A §10.4).
+    pub fn answer(&self, id: &str, proposal: &Envelope, name: &str) -> Envelope {
+        let mut content = json!({
+            "proposalId": id, "vote": self.vote.as_str(), "reasoning": self.reasoning,
+        });
+        if let Some(confidence) = self.confidence {
+            content["confidence"] = confidence.into();
+        }
+        Envelope::answer(Kind::Vote, content, proposal)
+            .with("from", name)
+            .with_metadata("correlationId", id)
+    }
+
     /// Reads the answer of a model: one JSON object with `vote` on lines of its own, alone, in a code fence or after prose and
     /// thoughts. `written` is what the proposer wrote: if it speaks of votes, the object may have no prose beside it. Omits a
     /// `reasoning` that is no text, and a `confidence` that is no number from 0 to 1. Cuts a `reasoning` after `max_reasoning_bytes`.

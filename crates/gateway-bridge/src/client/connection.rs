@@ -315,7 +315,7 @@ pub enum ClientErrorKind {
 impl ClientError {
     /// Returns the event of a connection that this error ended, as JSON. The client reconnects after `wait`.
     pub(super) fn lost_json(&self, wait: Duration) -> Value {
-        let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let wait = base::environment::millis(wait);
         json!({"happened": "lost", "message": self.message, "againInMs": wait})
     }
 

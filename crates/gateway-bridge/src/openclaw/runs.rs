@@ -248,8 +248,7 @@ async fn wait(
     run: &str,
     timeout: Duration,
 ) -> Result<Option<RunOutcome>, PeerError> {
-    let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-    let params = json!({ "runId": run, "timeoutMs": millis });
+    let params = json!({ "runId": run, "timeoutMs": base::environment::millis(timeout) });
     let response = connection.request("agent.wait", &params, timeout).await;
     let response =
         response.map_err(|failure| failure.into_peer_error("agent.wait", &call.agent))?;

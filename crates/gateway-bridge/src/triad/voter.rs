@@ -159,7 +159,7 @@ impl Voter {
     fn metadata(&self) -> Map<String, Value> {
         let remaining = self.until.saturating_duration_since(Instant::now());
         let mut metadata = self.metadata.clone();
-        let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
+        let millis = base::environment::millis(remaining);
         metadata.insert(RUN_TIMEOUT_KEY.to_owned(), millis.into());
         metadata
     }

@@ -17,6 +17,7 @@ use crate::links;
 use crate::outbox::{EnqueueError, Item};
 use crate::sessions::Entry;
 use crate::state::GatewayState;
+use base::environment::millis;
 use collective::{AgentStatus, CONFIRM, Envelope, ErrorCode, GATEWAY, Kind};
 
 /// The maximum number of pending requests that one client has sent.
@@ -336,12 +337,10 @@ impl GatewayState {
         let (Some(written), Some(seconds)) = (envelope.timestamp(), seconds) else {
             return Item::Text(text);
         };
-        let millis = Duration::try_from_secs_f64(seconds.max(0.0)).map_or(u64::MAX, |ttl| {
-            u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
-        });
+        let ttl = Duration::try_from_secs_f64(seconds.max(0.0));
         let (sender, server) = (Arc::downgrade(client), Arc::downgrade(server));
         let (context, key) = (context.clone(), key.map(str::to_owned));
-        let expires_at = written.saturating_add(millis);
+        let expires_at = written.saturating_add(ttl.map_or(u64::MAX, millis));
         let agent: Arc<str> = envelope.agent().unwrap_or_default().into();
         let on_expired = Box::new(move || {
             let Some(sender) = sender.upgrade() else {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::task::AbortHandle;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use base::environment::millis;
 use collective::signature::SIGNATURE;
 use collective::{Channel, Envelope, ErrorCode, GATEWAY, Kind, MAJORITY, Vote, VoteRejection};
 
@@ -144,7 +145,6 @@ impl GatewayState {
 
     /// Returns the deadline of a proposal, in milliseconds since 1970.
     fn deadline(&self, envelope: &Envelope, now: u64) -> Result<u64, RequestError> {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let Some(deadline) = envelope
             .content()
             .get("deadline")

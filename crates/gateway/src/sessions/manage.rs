@@ -289,25 +289,12 @@ impl Sessions {
         Ok(count)
     }
 
-    /// Creates a session from exported lines, with their session id or `session_id`. Returns the id and the number of
-    /// entries. Imports either all lines or none.
+    /// Creates a session for a client from exported lines, with their session id or `session_id`. Returns the id and the number
+    /// of entries. Imports either all lines or none. The file counts towards the limits of the client's identity.
     ///
     /// # Errors
-    /// 2005 if the id is in use or a line is not an entry of the session, or 3004 if reading or writing fails.
-    pub fn import(
-        &self,
-        agent: &str,
-        from: &mut dyn BufRead,
-        session_id: Option<&str>,
-    ) -> Result<(String, u64), SessionError> {
-        self.import_for(&Arc::default(), agent, from, session_id)
-    }
-
-    /// Imports a session for a client, like [`import`](Self::import). Its file counts towards the limits of the client's
-    /// identity.
-    ///
-    /// # Errors
-    /// The same as [`import`](Self::import), and 3003 if the identity has added too much.
+    /// 2005 if the id is in use or a line is not an entry of the session, 3003 if the identity has added too much, or 3004 if
+    /// reading or writing fails.
     pub(crate) fn import_for(
         &self,
         identity: &Arc<str>,
@@ -323,12 +310,7 @@ impl Sessions {
         let draft = folder.join(format!("{}.import", store.env.uuid()));
         let failed = |error| SessionError::io("write", &draft, error);
         files::create_private_dir_durably(&folder).map_err(failed)?;
-        let file = files::private_options()
-            .write(true)
-            .create_new(true)
-            .open(&draft)
-            .map_err(failed)?;
-        let file = BufWriter::new(file);
+        let file = BufWriter::new(files::create_private(&draft).map_err(failed)?);
         let imported = self.write_import(identity, agent, from, session_id, file, &draft);
         if imported.is_err() {
             let _ = fs::remove_file(&draft);

@@ -90,23 +90,12 @@ impl Sessions {
         Ok(Self(Arc::new(Inner { store, lock: None })))
     }
 
-    /// Appends an entry. Entries are appended in the order of the calls, even if the caller drops the future.
+    /// Appends an entry of a client, which counts towards the limits of its identity. Entries are appended in the order of the
+    /// calls, even if the caller drops the future.
     ///
     /// # Errors
-    /// 4001, 4002 or 4004 if the session does not accept entries, 3003 if the queue is full, 3004 if the write failed. The
-    /// file does not contain the entry then, unless its removal failed too.
-    pub fn append(
-        &self,
-        agent: &str,
-        entry: &Entry<'_>,
-    ) -> impl Future<Output = Result<(), SessionError>> + Send + use<> {
-        self.append_for(&Arc::default(), agent, entry)
-    }
-
-    /// Appends an entry of a client, which counts towards the limits of its identity.
-    ///
-    /// # Errors
-    /// The same as [`append`](Self::append), and 3003 if the identity has added too much.
+    /// 4001, 4002 or 4004 if the session does not accept entries, 3003 if the queue is full or the identity has added too much,
+    /// 3004 if the write failed. The file does not contain the entry then, unless its removal failed too.
     pub(crate) fn append_for(
         &self,
         identity: &Arc<str>,
@@ -116,23 +105,11 @@ impl Sessions {
         self.write(identity, agent, &entry.session_id, entry.into())
     }
 
-    /// Creates a session with the id `session_id` or a new id, and returns the id.
+    /// Creates a session for a client with the id `session_id` or a new id, and returns the id. Its file counts towards the
+    /// limits of the client's identity.
     ///
     /// # Errors
-    /// 2005 if the id is in use; otherwise the same as [`append`](Self::append).
-    pub async fn create(
-        &self,
-        agent: &str,
-        session_id: Option<&str>,
-    ) -> Result<String, SessionError> {
-        self.create_for(&Arc::default(), agent, session_id).await
-    }
-
-    /// Creates a session for a client, like [`create`](Self::create). Its file counts towards the limits of the client's
-    /// identity.
-    ///
-    /// # Errors
-    /// The same as [`create`](Self::create), and 3003 if the identity has added too much.
+    /// 2005 if the id is in use; otherwise the same as [`append_for`](Self::append_for).
     pub(crate) async fn create_for(
         &self,
         identity: &Arc<str>,
@@ -146,19 +123,10 @@ impl Sessions {
         Ok(id)
     }
 
-    /// Syncs a session to disk and records the commit.
+    /// Syncs a session to disk and records the commit, which counts towards the limits of the client's identity.
     ///
     /// # Errors
-    /// The same as [`append`](Self::append).
-    pub async fn commit(&self, agent: &str, session_id: &str) -> Result<(), SessionError> {
-        self.commit_for(&Arc::default(), agent, session_id).await
-    }
-
-    /// Commits a session for a client, like [`commit`](Self::commit). The record counts towards the limits of the client's
-    /// identity.
-    ///
-    /// # Errors
-    /// The same as [`commit`](Self::commit), and 3003 if the identity has added too much.
+    /// The same as [`append_for`](Self::append_for).
     pub(crate) async fn commit_for(
         &self,
         identity: &Arc<str>,

@@ -85,11 +85,7 @@ impl Sessions {
         draft: &Path,
     ) -> Result<(), SessionError> {
         let failed = |error: io::Error| SessionError::io("write", draft, error);
-        let file = files::private_options()
-            .write(true)
-            .create_new(true)
-            .open(draft);
-        let mut file = BufWriter::new(file.map_err(failed)?);
+        let mut file = BufWriter::new(files::create_private(draft).map_err(failed)?);
         let mut reader = self.reader(key, folder, meta)?;
         let mut codec = self.0.store.codec(key, form, 0);
         while let Some((entry, bytes)) = reader.next_line()? {

@@ -359,7 +359,7 @@ impl Runs {
         if let Some(line) = openclaw::line_before(&openclaw::text(&parts)) {
             parts.insert(0, parts::text_part(line));
         }
-        let limit = u64::try_from(self.settings.timeout.as_millis()).unwrap_or(u64::MAX);
+        let limit = base::environment::millis(self.settings.timeout);
         let mut metadata = Map::new();
         metadata.insert(openclaw::RUN_TIMEOUT_KEY.to_owned(), limit.into());
         if let Some(thinking) = self.settings.thinking {

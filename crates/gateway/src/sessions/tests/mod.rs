@@ -39,6 +39,34 @@ struct Place {
     log: Arc<Recorder>,
 }
 
+/// The operations of the gateway's operator, whom no limit counts.
+impl Sessions {
+    fn append(
+        &self,
+        agent: &str,
+        entry: &Entry<'_>,
+    ) -> impl Future<Output = Result<(), SessionError>> + Send + use<> {
+        self.append_for(&Arc::default(), agent, entry)
+    }
+
+    async fn create(&self, agent: &str, id: Option<&str>) -> Result<String, SessionError> {
+        self.create_for(&Arc::default(), agent, id).await
+    }
+
+    async fn commit(&self, agent: &str, id: &str) -> Result<(), SessionError> {
+        self.commit_for(&Arc::default(), agent, id).await
+    }
+
+    fn import(
+        &self,
+        agent: &str,
+        from: &mut dyn io::BufRead,
+        id: Option<&str>,
+    ) -> Result<(String, u64), SessionError> {
+        self.import_for(&Arc::default(), agent, from, id)
+    }
+}
+
 struct TestClock(AtomicU64);
 
 impl Clock for TestClock {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use a2a::v1_0::AgentSkill;
 use a2a::{Part, SendRequest};
 use a2a_server::executor::{Agent, Outcome};
-use base::environment::Environment;
+use base::environment::{Environment, millis};
 use gateway_bridge::TRIAD;
 use gateway_bridge::delegation::DELEGATION_KEY;
 use peer::Member;
@@ -178,10 +178,6 @@ fn named_deadline(parts: &[Part]) -> Option<u64> {
     let data = parts.iter().filter(|part| part.kind() == "data");
     data.filter_map(|part| part.json()["data"]["deadline"].as_u64())
         .next_back()
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
