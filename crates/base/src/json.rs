@@ -146,6 +146,69 @@ impl Structure {
     }
 }
 
+/// The items of an array, or the members of an object with their names, as their JSON. The text must be valid and without
+/// white space, as serde_json writes it.
+///
+/// # Examples
+///
+/// ```
+/// use openclaw_remote_agent_base::json::Items;
+///
+/// let mut items = Items::of(br#"{"a":[1,2],"b":"]"},3"#);
+/// assert_eq!(items.next(), Some(&br#""a":[1,2]"#[..]));
+/// assert_eq!(items.next(), Some(&br#""b":"]""#[..]));
+/// assert_eq!((items.next(), items.rest()), (None, &b"},3"[..]));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Items<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Items<'a> {
+    /// Reads the array or object that a text begins with.
+    #[must_use]
+    pub fn of(json: &'a [u8]) -> Self {
+        Self {
+            rest: json.get(1..).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the text from the next item on, or from the closing bracket.
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (item, rest) = self.rest.split_at(item_end(self.rest));
+        self.rest = rest.strip_prefix(b",").unwrap_or(rest);
+        (!item.is_empty()).then_some(item)
+    }
+}
+
+/// Returns the offset of the comma or the closing bracket after an item.
+fn item_end(json: &[u8]) -> usize {
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(&byte) = json.get(at) {
+        match byte {
+            b'"' => {
+                at = after_string(json, at + 1);
+                continue;
+            }
+            b'[' | b'{' => depth += 1,
+            b',' | b']' | b'}' if depth == 0 => return at,
+            b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    json.len()
+}
+
 /// Checks the limits on a text, without parsing it.
 ///
 /// # Errors
