@@ -446,17 +446,9 @@ fn surrogate(bytes: &[u8], at: usize) -> Option<u32> {
     (0xD800..=0xDFFF).contains(&code).then_some(code)
 }
 
-/// The length of most keys and ids, in bytes: to read so few costs less than to set up a search.
-const SHORT_STRING_BYTES: usize = 24;
-
 /// Returns the offset after the string that contains `at`.
 fn after_string(json: &[u8], mut at: usize) -> usize {
-    let next_end = |rest: &[u8]| {
-        let (short, long) = rest.split_at(rest.len().min(SHORT_STRING_BYTES));
-        let near = short.iter().position(|byte| matches!(byte, b'"' | b'\\'));
-        near.or_else(|| Some(short.len() + memchr2(b'"', b'\\', long)?))
-    };
-    while let Some(found) = json.get(at..).and_then(next_end) {
+    while let Some(found) = json.get(at..).and_then(quote_or_escape) {
         at += found + 1;
         if json[at - 1] == b'"' {
             return at;
@@ -464,6 +456,28 @@ fn after_string(json: &[u8], mut at: usize) -> usize {
         at += 1;
     }
     json.len()
+}
+
+/// The number of words of a text that are compared before a search: most keys and ids are so short that its set-up costs more.
+const SHORT_WORDS: usize = 5;
+
+/// Returns the offset of the first quote or backslash.
+fn quote_or_escape(text: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    // The lowest bit that is set belongs to the first byte that is zero.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    let of = |byte: u8| ONES * u64::from(byte);
+    let (words, _) = text.as_chunks::<8>();
+    let short = &words[..words.len().min(SHORT_WORDS)];
+    for (place, word) in short.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = zeros(word ^ of(b'"')) | zeros(word ^ of(b'\\'));
+        if found != 0 {
+            return Some(8 * place + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let searched = 8 * short.len();
+    Some(searched + memchr2(b'"', b'\\', &text[searched..])?)
 }
 
 fn next_is(json: &[u8], at: usize, expected: u8) -> bool {

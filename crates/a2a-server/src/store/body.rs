@@ -120,7 +120,11 @@ impl<'a> RawRecord<'a> {
 
 /// Returns the last `most` items of an array, with its closing bracket.
 fn newest(array: &[u8], most: usize) -> &[u8] {
-    let older = Items::of(array).count().saturating_sub(most);
+    // An object and a comma have three bytes, so a short history needs no count.
+    let older = match array.len() / 3 > most {
+        true => Items::of(array).count().saturating_sub(most),
+        false => 0,
+    };
     let mut items = Items::of(array);
     items.by_ref().take(older).for_each(drop);
     items.rest()
