@@ -148,6 +148,69 @@ impl Structure {
     }
 }
 
+/// The items of an array, or the members of an object with their names, as their JSON. The text must be valid and without
+/// white space, as serde_json writes it.
+///
+/// # Examples
+///
+/// ```
+/// use openclaw_remote_agent_base::json::Items;
+///
+/// let mut items = Items::of(br#"{"a":[1,2],"b":"]"},3"#);
+/// assert_eq!(items.next(), Some(&br#""a":[1,2]"#[..]));
+/// assert_eq!(items.next(), Some(&br#""b":"]""#[..]));
+/// assert_eq!((items.next(), items.rest()), (None, &b"},3"[..]));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Items<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Items<'a> {
+    /// Reads the array or object that a text begins with.
+    #[must_use]
+    pub fn of(json: &'a [u8]) -> Self {
+        Self {
+            rest: json.get(1..).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the text from the next item on, or from the closing bracket.
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (item, rest) = self.rest.split_at(item_end(self.rest));
+        self.rest = rest.strip_prefix(b",").unwrap_or(rest);
+        (!item.is_empty()).then_some(item)
+    }
+}
+
+/// Returns the offset of the comma or the closing bracket after an item.
+fn item_end(json: &[u8]) -> usize {
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(&byte) = json.get(at) {
+        match byte {
+            b'"' => {
+                at = after_string(json, at + 1);
+                continue;
+            }
+            b'[' | b'{' => depth += 1,
+            b',' | b']' | b'}' if depth == 0 => return at,
+            b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    json.len()
+}
+
 /// Checks the limits on a text, without parsing it.
 ///
 /// # Errors
@@ -364,17 +427,9 @@ fn surrogate(bytes: &[u8], at: usize) -> Option<u32> {
     (0xD800..=0xDFFF).contains(&code).then_some(code)
 }
 
-/// The length of most keys and ids, in bytes: to read so few costs less than to set up a search.
-const SHORT_STRING_BYTES: usize = 24;
-
 /// Returns the offset after the string that contains `at`.
 fn after_string(json: &[u8], mut at: usize) -> usize {
-    let next_end = |rest: &[u8]| {
-        let (short, long) = rest.split_at(rest.len().min(SHORT_STRING_BYTES));
-        let near = short.iter().position(|byte| matches!(byte, b'"' | b'\\'));
-        near.or_else(|| Some(short.len() + memchr2(b'"', b'\\', long)?))
-    };
-    while let Some(found) = json.get(at..).and_then(next_end) {
+    while let Some(found) = json.get(at..).and_then(quote_or_escape) {
         at += found + 1;
         if json[at - 1] == b'"' {
             return at;
@@ -382,6 +437,28 @@ fn after_string(json: &[u8], mut at: usize) -> usize {
         at += 1;
     }
     json.len()
+}
+
+/// The number of words of a text that are compared before a search: most keys and ids are so short that its set-up costs more.
+const SHORT_WORDS: usize = 5;
+
+/// Returns the offset of the first quote or backslash.
+fn quote_or_escape(text: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    // The lowest bit that is set belongs to the first byte that is zero.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    let of = |byte: u8| ONES * u64::from(byte);
+    let (words, _) = text.as_chunks::<8>();
+    let short = &words[..words.len().min(SHORT_WORDS)];
+    for (place, word) in short.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = zeros(word ^ of(b'"')) | zeros(word ^ of(b'\\'));
+        if found != 0 {
+            return Some(8 * place + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let searched = 8 * short.len();
+    Some(searched + memchr2(b'"', b'\\', &text[searched..])?)
 }
 
 fn next_is(json: &[u8], at: usize, expected: u8) -> bool {

@@ -1,6 +1,7 @@
 //! A budget with a total and a share for each key, such as the bytes in memory of each client.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -124,19 +125,23 @@ impl<K: Clone + Eq + Hash> Reservation<K> {
     /// Adds `more`. `always_fits` receives the reserved amount and returns whether to ignore the limit.
     fn add(&mut self, more: usize, always_fits: impl Fn(usize) -> bool) -> Result<(), BudgetError> {
         let budget = &self.budget;
-        let mut reserved = budget.reserved.lock();
-        let of_key = reserved.by_key.get(&self.key).copied().unwrap_or(0);
+        let Reserved { all, by_key } = &mut *budget.reserved.lock();
+        let entry = by_key.entry(self.key.clone());
+        let of_key = match &entry {
+            Entry::Occupied(of_key) => *of_key.get(),
+            Entry::Vacant(_) => 0,
+        };
         let exceeds = |reserved: usize, limit| {
             !always_fits(reserved) && reserved.saturating_add(more) > limit
         };
         if exceeds(of_key, budget.share) {
             return Err(BudgetError::Share(budget.share));
         }
-        if exceeds(reserved.all, budget.total) {
+        if exceeds(*all, budget.total) {
             return Err(BudgetError::Total);
         }
-        reserved.all += more;
-        reserved.by_key.insert(self.key.clone(), of_key + more);
+        *all += more;
+        *entry.or_default() += more;
         self.amount += more;
         Ok(())
     }

@@ -86,15 +86,19 @@ impl PlainFields<'_> {
         !self.is_first && name != "message" && !name.starts_with("log.") && !name.starts_with("r#")
     }
 
-    fn add(&mut self, field: &Field, value: fmt::Arguments<'_>) {
+    fn add(&mut self, field: &Field, value: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result) {
         let line = self.default.writer();
         let name = field.name();
         let written = line
             .write_char(' ')
             .and_then(|()| line.write_str(name))
             .and_then(|()| line.write_char('='))
-            .and_then(|()| line.write_fmt(value));
+            .and_then(|()| value(line));
         self.result = self.result.and(written);
+    }
+
+    fn add_number(&mut self, field: &Field, number: impl fmt::Display) {
+        self.add(field, |line| write!(line, "{number}"));
     }
 }
 
@@ -102,7 +106,11 @@ impl Visit for PlainFields<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         let needs_escape = |byte: &u8| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\');
         if self.is_plain(field) && !value.as_bytes().iter().any(needs_escape) {
-            self.add(field, format_args!("\"{value}\""));
+            self.add(field, |line| {
+                line.write_char('"')?;
+                line.write_str(value)?;
+                line.write_char('"')
+            });
         } else {
             self.is_first = false;
             self.default.record_str(field, value);
@@ -111,14 +119,14 @@ impl Visit for PlainFields<'_> {
 
     fn record_u64(&mut self, field: &Field, value: u64) {
         match self.is_plain(field) {
-            true => self.add(field, format_args!("{value}")),
+            true => self.add_number(field, value),
             false => self.record_debug(field, &value),
         }
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
         match self.is_plain(field) {
-            true => self.add(field, format_args!("{value}")),
+            true => self.add_number(field, value),
             false => self.record_debug(field, &value),
         }
     }

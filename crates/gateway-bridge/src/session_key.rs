@@ -64,7 +64,7 @@ pub fn context_id(session_key: &str) -> Option<&str> {
 fn slug_of(text: &str) -> String {
     let mut slug = String::with_capacity(text.len());
     let mut replaced = false;
-    for c in text.chars().flat_map(char::to_lowercase) {
+    let mut add = |c: char| {
         let allowed = c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
         match (allowed, replaced) {
             (true, _) => slug.push(c),
@@ -72,6 +72,12 @@ fn slug_of(text: &str) -> String {
             (false, true) => {}
         }
         replaced = !allowed;
+    };
+    for c in text.chars() {
+        match c.is_ascii() {
+            true => add(c.to_ascii_lowercase()),
+            false => c.to_lowercase().for_each(&mut add),
+        }
     }
     slug.trim_matches('-').to_owned()
 }

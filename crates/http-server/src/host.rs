@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use http::header::{FORWARDED, HOST, ORIGIN};
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, Method, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use ipnet::IpNet;
 
 /// An error of the host in a request.
@@ -79,9 +79,8 @@ pub fn is_cross_site(headers: &HeaderMap, method: &Method) -> bool {
             .get(name)
             .and_then(|value: &HeaderValue| value.to_str().ok())
     };
-    let is_elsewhere = matches!(text("sec-fetch-site"), Some("cross-site" | "same-site"));
-    let is_link = text("sec-fetch-mode") == Some("navigate") && method == Method::GET;
-    is_elsewhere && !is_link
+    let is_link = || text("sec-fetch-mode") == Some("navigate") && method == Method::GET;
+    matches!(text("sec-fetch-site"), Some("cross-site" | "same-site")) && !is_link()
 }
 
 /// The host names of a server. Ports do not matter, because port forwarding may change them.
@@ -227,7 +226,9 @@ const PROXY_HEADERS: [&str; 6] = [
 
 /// Returns whether a proxy has forwarded the request.
 pub fn is_forwarded(headers: &HeaderMap) -> bool {
-    PROXY_HEADERS.iter().any(|name| headers.contains_key(*name))
+    // A request has few headers, and a look-up by name hashes it.
+    let is_set_by_proxy = |name: &HeaderName| PROXY_HEADERS.contains(&name.as_str());
+    headers.keys().any(is_set_by_proxy)
 }
 
 /// Parses a network, or an address as a network with one address.

@@ -21,7 +21,7 @@ use url::Url;
 
 use super::clients::{self, ClientRegistry};
 use super::error;
-use super::request_log::RequestLog;
+use super::request_log::{RequestLog, Started};
 use super::route::Path;
 use a2a::{A2aError, ErrorReason};
 
@@ -127,7 +127,7 @@ impl AccessControl {
         let scheme = if secure { "https" } else { "http" };
         let context = RequestContext {
             client,
-            origin: format!("{scheme}://{host}"),
+            origin: [scheme, "://", host.as_str()].concat(),
             direct: from_here && !forwarded && is_loopback(host.host()),
             principal: self.clients.identify(headers, certificate(request)),
         };
@@ -197,7 +197,7 @@ pub async fn control(
     next: Next,
 ) -> Response {
     let started = RequestLog::start(&mut request);
-    let response = checked(&access, request, next, started.log()).await;
+    let response = checked(&access, request, next, &started).await;
     started.finish(&response);
     response
 }
@@ -206,10 +206,10 @@ async fn checked(
     access: &AccessControl,
     mut request: Request,
     next: Next,
-    log: &RequestLog,
+    started: &Started,
 ) -> Response {
-    let (method, uri) = (request.method().clone(), request.uri().clone());
-    let refused = |error: A2aError| error::respond_at(&method, uri.path(), &error);
+    let log = started.log();
+    let refused = |error: A2aError| error::respond_at(started.method(), started.path(), &error);
     let remote = request.extensions().get::<ConnectInfo<SocketAddr>>();
     let Some(remote) = remote.map(|info| info.0) else {
         return refused(A2aError::new(

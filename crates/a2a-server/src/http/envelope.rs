@@ -71,7 +71,12 @@ impl Request {
         if first != Some(&b'{') {
             return Err((Id::null(), no_object(body, first)));
         }
-        let raw: RawRequest = serde_json::from_slice(body).map_err(|error| {
+        // From a `str`, because otherwise the parser checks the encoding of each string.
+        let raw = match std::str::from_utf8(body) {
+            Ok(text) => serde_json::from_str::<RawRequest>(text),
+            Err(_) => serde_json::from_slice(body),
+        };
+        let raw = raw.map_err(|error| {
             let error = if error.is_data() {
                 invalid("the body is not a JSON-RPC request: it has a duplicate field")
             } else {

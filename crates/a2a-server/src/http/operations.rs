@@ -118,10 +118,12 @@ pub(crate) async fn execute(
                 Either::Right(task) => Answer::Task(task),
             }
         }
+        // Boxed, because each message would move a future with room for these.
         Call::List(request) => {
-            Answer::Tasks(Box::new(service.list(caller, request, dialect).await?))
+            let page = Box::pin(service.list(caller, request, dialect)).await?;
+            Answer::Tasks(Box::new(page))
         }
-        Call::Cancel(task_id) => Answer::Task(service.cancel(caller, &task_id).await?),
+        Call::Cancel(task_id) => Answer::Task(Box::pin(service.cancel(caller, &task_id)).await?),
         Call::Subscribe(task_id) => Answer::Updates(service.subscribe(caller, &task_id).await?),
         Call::CreatePush(config) => Answer::Push(service.create_push(caller, config).await?),
         Call::GetPush { task_id, config_id } => Answer::Push(
@@ -192,10 +194,15 @@ struct Configs<'a> {
     next_page_token: &'static str,
 }
 
+/// The initial capacity of a buffer for JSON, in bytes: room for most messages.
+const JSON_CAPACITY: usize = 1024;
+
 /// Returns a JSON response.
 pub(crate) fn json(media_type: &'static str, value: &impl Serialize) -> Response {
     // The types serialize to maps with string keys, so serialization does not fail.
-    with_media_type(media_type, serde_json::to_vec(value).unwrap_or_default())
+    let mut json = Vec::with_capacity(JSON_CAPACITY);
+    let written = serde_json::to_writer(&mut json, value).map(|()| json);
+    with_media_type(media_type, written.unwrap_or_default())
 }
 
 /// Returns a response with the JSON of a task.

@@ -108,6 +108,14 @@ impl Started {
         &self.log
     }
 
+    pub(super) fn method(&self) -> &Method {
+        &self.method
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Writes the line, and ends the span.
     pub(super) fn finish(self, response: &Response) {
         let facts = std::mem::take(&mut *self.log.0.lock());

@@ -123,7 +123,7 @@ impl ActiveTask {
 
     /// Records that the store has the message.
     pub(super) fn mark_stored(&self) {
-        self.state.send_if_modified(|state| {
+        self.modify(|state| {
             let new = matches!(state.phase, Phase::Accepting);
             if new {
                 state.phase = Phase::Silent;
@@ -136,7 +136,7 @@ impl ActiveTask {
     /// place.
     pub(super) fn expose(&self) -> bool {
         let mut visible = true;
-        self.state.send_if_modified(|state| {
+        self.modify(|state| {
             visible = !matches!(
                 state.phase,
                 Phase::Answering | Phase::Done(TaskEnd::Message(_))
@@ -150,7 +150,7 @@ impl ActiveTask {
 
     /// Replaces the task by a message. Returns `false` if a client may have seen the task.
     pub(super) fn try_answer_directly(&self) -> bool {
-        self.state.send_if_modified(|state| {
+        self.modify(|state| {
             if state.exposed {
                 return false;
             }
@@ -161,7 +161,7 @@ impl ActiveTask {
 
     /// Makes the task visible, so that a message can no longer replace it.
     pub(super) fn mark_visible(&self) {
-        self.state.send_if_modified(|state| {
+        self.modify(|state| {
             let quiet = matches!(state.phase, Phase::Accepting | Phase::Silent);
             if quiet {
                 state.phase = Phase::Visible;
@@ -172,13 +172,24 @@ impl ActiveTask {
 
     /// Records the end of the work. The first end remains.
     pub(super) fn finish(&self, end: TaskEnd) {
-        self.state.send_if_modified(|state| {
+        self.modify(|state| {
             let first = !matches!(state.phase, Phase::Done(_));
             if first {
                 state.phase = Phase::Done(end);
             }
             first
         });
+    }
+
+    /// Changes the state and returns whether `change` changed it. Wakes the waiters only if there are some, because that costs
+    /// more than the change. A later one reads the state first, after this has released its lock.
+    fn modify(&self, change: impl FnOnce(&mut State) -> bool) -> bool {
+        let mut changed = false;
+        self.state.send_if_modified(|state| {
+            changed = change(state);
+            changed && self.state.receiver_count() > 0
+        });
+        changed
     }
 
     /// Waits until the store has the message. Returns the end of the work if the work ends first.

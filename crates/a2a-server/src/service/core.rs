@@ -180,7 +180,7 @@ impl Core {
                 Some(*record).filter(|record| record.owner == caller.client)
             }
             Some(Loaded::Json(json)) => match RawRecord::parse(&json) {
-                Ok(raw) if raw.owner() != caller.client => None,
+                Ok(raw) if !raw.is_owned_by(&caller.client) => None,
                 raw => match raw.and_then(finished) {
                     Ok(finished) => return Ok(Either::Left(finished)),
                     // Decoding reports the damage.

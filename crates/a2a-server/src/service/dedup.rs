@@ -66,10 +66,7 @@ impl MessageDedup {
         let now = Instant::now();
         let digest = digest(message, agent);
         let mut clients = self.0.lock();
-        if !clients.contains_key(client) {
-            clients.insert(client.to_owned(), ClientMessages::default());
-        }
-        let known = clients.get_mut(client)?;
+        let known = clients.entry(client.to_owned()).or_default();
         known.evict(now);
         let id = message.message_id.as_str();
         if let Some(seen) = known.tasks.get(id)
@@ -115,10 +112,11 @@ impl MessageDedup {
 
 impl ClientMessages {
     fn insert(&mut self, id: Arc<str>, seen: SeenMessage) {
-        self.remove(&id);
         self.arrivals += 1;
         self.order.insert(seen.arrival, Arc::clone(&id));
-        self.tasks.insert(id, seen);
+        if let Some(earlier) = self.tasks.insert(id, seen) {
+            self.order.remove(&earlier.arrival);
+        }
     }
 
     fn remove(&mut self, id: &str) {

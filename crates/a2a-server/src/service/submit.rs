@@ -68,7 +68,7 @@ enum Admitted {
 
 /// A stored message whose run can start.
 struct QueuedTask {
-    runner: TaskRunner,
+    runner: Box<TaskRunner>,
     waiting: QueueTicket,
     request: RunRequest,
     subscription: Option<TaskSubscription>,
@@ -94,7 +94,7 @@ impl Core {
         self.check_output_modes(&send, agent.as_deref()).await?;
         let push = self.requested_push_config(caller, &send)?;
         let new_task_id = self.env.uuid().to_string();
-        let new = Submission {
+        let new = Box::new(Submission {
             caller: caller.clone(),
             size: encoded_bytes(&send.request.message),
             send,
@@ -105,7 +105,7 @@ impl Core {
             follow,
             active: Arc::new(ActiveTask::new()),
             weight,
-        };
+        });
         while let Some(duplicate) = self.find_duplicate(&new) {
             let task_id = duplicate.task_id.clone();
             if let Some(accepted) = self.resolve_duplicate(caller, duplicate, follow).await? {
@@ -116,7 +116,7 @@ impl Core {
             self.dedup.remove(&caller.client, message_id, &task_id);
         }
         let (reply, response) = oneshot::channel();
-        // Boxed, because the future has several kilobytes and each call would move them.
+        // Boxed, because each call would move the future. What is boxed inside of it is large, or rarely needed.
         let work = self.clone().process(new, reply);
         let mut work = Box::pin(self.tasks.track_future(work));
         // Work that never waits ends here, without spawning a task. In both cases it continues if the client
@@ -177,7 +177,7 @@ impl Core {
     /// accepted, a retry is a new message; otherwise the task fails.
     async fn process(
         self: Arc<Self>,
-        new: Submission,
+        new: Box<Submission>,
         reply: oneshot::Sender<Result<Accepted, A2aError>>,
     ) {
         let client = new.caller.client.clone();
@@ -242,7 +242,7 @@ impl Core {
         let _ = reply.map(|reply| reply.send(Err(refusal)));
     }
 
-    async fn admit(self: &Arc<Self>, new: Submission) -> Result<Admitted, A2aError> {
+    async fn admit(self: &Arc<Self>, new: Box<Submission>) -> Result<Admitted, A2aError> {
         // Check again: the shutdown waits for this tokio task before it closes the store.
         if self.draining.is_cancelled() {
             return Err(stopping());
@@ -265,12 +265,12 @@ impl Core {
                 }
                 check_has_room(&record, self.settings.limits.history)?;
                 self.make_room(&new.caller.client, size, true).await?;
-                let subscription = self.steer(new, record, steering).await?;
+                let subscription = Box::pin(self.steer(new, record, steering)).await?;
                 return Ok(Admitted::Queued(active, subscription));
             }
             check_accepts_message(&record, self.settings.limits.history)?;
             self.make_room(&new.caller.client, size, true).await?;
-            let queued = self.store_message(new, record, true).await?;
+            let queued = Box::pin(self.store_message(new, record, true)).await?;
             return Ok(Admitted::Run(Box::new(queued)));
         }
         // Check the quota before creating the context, so that a client over its quota creates none.
@@ -295,7 +295,7 @@ impl Core {
     /// Gives the message to the runner of its task, and subscribes to the task if the client wants its updates.
     async fn steer(
         self: &Arc<Self>,
-        new: Submission,
+        new: Box<Submission>,
         record: TaskRecord,
         steering: SteeringSender,
     ) -> Result<Option<Box<TaskSubscription>>, A2aError> {
@@ -349,7 +349,7 @@ impl Core {
         Ok(Some(Box::new(subscription)))
     }
 
-    async fn begin(self: &Arc<Self>, new: Submission) -> Result<QueuedTask, A2aError> {
+    async fn begin(self: &Arc<Self>, new: Box<Submission>) -> Result<QueuedTask, A2aError> {
         let context = non_empty(new.send.request.message.context_id.as_ref());
         let (context_id, session) = self.conversation(&new.caller, context).await?;
         self.make_room(&new.caller.client, new.size, true).await?;
@@ -363,7 +363,7 @@ impl Core {
     /// Stores the message with its task, and joins the queue of the session.
     async fn store_message(
         self: &Arc<Self>,
-        new: Submission,
+        new: Box<Submission>,
         record: TaskRecord,
         answers: bool,
     ) -> Result<QueuedTask, A2aError> {
@@ -380,7 +380,7 @@ impl Core {
         runner.weight = new.weight;
         runner.message_size = (!answers).then_some(new.size);
         let stored = if answers {
-            runner.answer_with(message, push).await
+            Box::pin(runner.answer_with(message, push)).await
         } else {
             runner.begin_with(message, push).await
         };
@@ -396,7 +396,7 @@ impl Core {
                 subscription,
             }),
             Err(refusal) => {
-                runner.roll_back(answers).await;
+                Box::pin(runner.roll_back(answers)).await;
                 Err(refusal)
             }
         }
@@ -496,7 +496,7 @@ impl TaskRunner {
     }
 
     /// Undoes the storage of a message that the server rejects later, so that no task remains without a run.
-    async fn roll_back(mut self, answers: bool) {
+    async fn roll_back(mut self: Box<Self>, answers: bool) {
         let id = self.record.task.id.clone();
         if !answers {
             // If this fails too, the recovery finds the task.

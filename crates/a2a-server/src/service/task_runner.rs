@@ -105,14 +105,15 @@ impl From<WriteError> for RunEnd {
 
 impl TaskRunner {
     /// Creates a runner for a task.
-    pub(super) fn new(core: Arc<Core>, active: Arc<ActiveTask>, record: TaskRecord) -> Self {
+    /// Boxed, because the futures that own a runner would move its hundreds of bytes.
+    pub(super) fn new(core: Arc<Core>, active: Arc<ActiveTask>, record: TaskRecord) -> Box<Self> {
         let artifacts = record.task.artifacts.iter().flatten();
         let size = artifacts.map(encoded_bytes).sum();
         let metadata = record.task.metadata.as_ref();
         let earlier = metadata.and_then(|all| all.get(USAGE_KEY));
         let earlier = earlier.map(Usage::read_own).unwrap_or_default();
         let queue = Queue::of(&record);
-        Self {
+        Box::new(Self {
             core,
             active,
             record,
@@ -128,16 +129,16 @@ impl TaskRunner {
             earlier,
             turn: Usage::default(),
             queue,
-        }
+        })
     }
 
     /// Executes the turns of the task, and stores its end.
-    async fn run(mut self, mut waiting: QueueTicket, mut request: RunRequest) {
+    async fn run(mut self: Box<Self>, mut waiting: QueueTicket, mut request: RunRequest) {
         while let Some(next) = self.run_turn(waiting, request).await {
             (waiting, request) = next;
         }
         if self.unstored.is_some() {
-            self.persist_until_stored().await;
+            Box::pin(self.persist_until_stored()).await;
         }
     }
 
@@ -164,7 +165,7 @@ impl TaskRunner {
                 still_running = Some((Some(permit), running));
                 match ending {
                     RunEnd::ServerStopped => self.leave().await,
-                    RunEnd::Outcome(outcome) => match self.next_turn(outcome).await {
+                    RunEnd::Outcome(outcome) => match Box::pin(self.next_turn(outcome)).await {
                         Ok(next) => return Some(next),
                         Err(ending) => ending,
                     },
@@ -524,7 +525,7 @@ impl TaskRunner {
 
 impl TaskRunner {
     /// Runs the task. A panic fails only this task.
-    pub(super) async fn run_to_end(self, waiting: QueueTicket, request: RunRequest) {
+    pub(super) async fn run_to_end(self: Box<Self>, waiting: QueueTicket, request: RunRequest) {
         let (core, active) = (self.core.clone(), self.active.clone());
         let id = self.record.task.id.clone();
         if let Err(error) = catch_async(Box::pin(self.run(waiting, request))).await {
@@ -533,7 +534,7 @@ impl TaskRunner {
         }
     }
 
-    async fn fail(mut self) {
+    async fn fail(mut self: Box<Self>) {
         let outcome = Outcome::Failed {
             reason: "internal",
             text: "the server failed with an internal error while it worked on the task; send the message again, and inform the operator, whose log has the details".to_owned(),
@@ -541,7 +542,7 @@ impl TaskRunner {
         let end = self.end(RunEnd::Outcome(outcome)).await;
         self.deactivate(end);
         if self.unstored.is_some() {
-            self.persist_until_stored().await;
+            Box::pin(self.persist_until_stored()).await;
         }
     }
 }

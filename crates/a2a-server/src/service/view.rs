@@ -75,14 +75,18 @@ impl View {
     pub(super) fn finished(self, raw: RawRecord<'_>) -> Result<FinishedTask, String> {
         let state = raw.state()?;
         let mut json = Vec::new();
-        raw.write_v1(&mut json, self.messages, self.artifacts)?;
+        raw.write_v1(&mut json, self.messages, self.artifacts);
         Ok(FinishedTask { json, state })
     }
 
     /// Returns the view of a task as JSON of `dialect`.
     fn json(self, task: Loaded, dialect: Dialect) -> Result<Vec<u8>, String> {
         let record = match task {
-            Loaded::Json(json) => return body::task_v1(&json, self.messages, self.artifacts),
+            Loaded::Json(json) => match body::task_v1(&json, self.messages, self.artifacts) {
+                Ok(written) => return Ok(written),
+                // Decoding reports the damage.
+                Err(_) => Box::new(body::decode_record(&json)?),
+            },
             Loaded::Record(record) => record,
         };
         let task = self.apply(record.task);

@@ -2,12 +2,9 @@
 //!
 //! Parsed JSON takes up to 320 times the memory of its text, so stores parse a task only when the server uses it.
 
-use std::borrow::Cow;
-
 use a2a::v1_0::TaskState;
-use base::json::{self, Limits};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use base::json::{self, Items, Limits};
+use serde::Deserialize;
 
 use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord};
@@ -30,12 +27,15 @@ const LIMITS: Limits = Limits {
 /// # Errors
 /// JSON cannot express the value.
 pub(crate) fn encode(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreError> {
-    serde_json::to_vec(value).map_err(|error| {
+    // Room for most tasks.
+    let mut json = Vec::with_capacity(1024);
+    serde_json::to_writer(&mut json, value).map_err(|error| {
         StoreError::Failed(format!(
             "cannot write the task as JSON: {}",
             error_location(&error)
         ))
-    })
+    })?;
+    Ok(json)
 }
 
 /// Decodes a record.
@@ -56,29 +56,11 @@ pub(crate) fn apply(record: &mut TaskRecord, at_ms: i64, json: &[u8]) -> Result<
 
 /// A record whose task is only split into its members. The JSON of a task in a store is the JSON of A2A 1.0, so the
 /// server sends these members as they are.
-#[derive(Deserialize)]
 pub(crate) struct RawRecord<'a> {
-    #[serde(borrow)]
-    task: RawTask<'a>,
-    #[serde(borrow)]
-    owner: Cow<'a, str>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawTask<'a> {
-    #[serde(borrow)]
-    id: &'a RawValue,
-    #[serde(borrow)]
-    context_id: &'a RawValue,
-    #[serde(borrow)]
-    status: &'a RawValue,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    artifacts: Option<&'a RawValue>,
-    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
-    history: Vec<&'a RawValue>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    metadata: Option<&'a RawValue>,
+    /// The members of the task with their names.
+    members: Vec<&'a [u8]>,
+    /// The record from the value of `owner` on.
+    owner: &'a [u8],
 }
 
 #[derive(Deserialize)]
@@ -87,43 +69,72 @@ struct RawStatus {
 }
 
 impl<'a> RawRecord<'a> {
+    /// Splits a record that [`encode`] wrote. Does not check the members.
     pub(crate) fn parse(record: &'a [u8]) -> Result<Self, String> {
-        serde_json::from_slice(record).map_err(|error| invalid(&error))
+        let task = record.strip_prefix(br#"{"task":"#).unwrap_or_default();
+        let mut items = Items::of(task);
+        let members = items.by_ref().collect();
+        let owner = items.rest().strip_prefix(br#"},"owner":"#);
+        let owner = owner.ok_or("the JSON of a task has another form")?;
+        Ok(Self { members, owner })
     }
 
-    /// Returns the client that owns the task.
-    pub(crate) fn owner(&self) -> &str {
-        &self.owner
+    /// Returns whether the task is of this client.
+    pub(crate) fn is_owned_by(&self, client: &str) -> bool {
+        let mut owner = serde_json::Deserializer::from_slice(self.owner).into_iter::<String>();
+        matches!(owner.next(), Some(Ok(owner)) if owner == client)
     }
 
     /// Returns the state of the task.
     pub(crate) fn state(&self) -> Result<TaskState, String> {
-        let status = serde_json::from_str(self.task.status.get());
+        let mut members = self.members.iter();
+        let status = members.find_map(|member| member.strip_prefix(br#""status":"#));
+        let status = serde_json::from_slice(status.unwrap_or_default());
         let RawStatus { state } = status.map_err(|error| invalid(&error))?;
         Ok(state)
     }
 
     /// Appends the task as JSON of A2A 1.0, with the newest `messages` of its history, and its artifacts if `artifacts` is
     /// true. Copies the members of the task without decoding them.
-    pub(crate) fn write_v1(
-        mut self,
-        json: &mut Vec<u8>,
-        messages: usize,
-        artifacts: bool,
-    ) -> Result<(), String> {
-        let history = &mut self.task.history;
-        history.drain(..history.len().saturating_sub(messages));
-        if !artifacts {
-            self.task.artifacts = None;
+    pub(crate) fn write_v1(&self, json: &mut Vec<u8>, messages: usize, artifacts: bool) {
+        json.push(b'{');
+        let empty = json.len();
+        for member in &self.members {
+            let (name, value) = match member.strip_prefix(br#""history":"#) {
+                Some(history) => (&br#""history":["#[..], newest(history, messages)),
+                None if !artifacts && member.starts_with(br#""artifacts":"#) => continue,
+                None => (&[][..], *member),
+            };
+            if value == b"]" {
+                continue;
+            }
+            if json.len() > empty {
+                json.push(b',');
+            }
+            json.extend_from_slice(name);
+            json.extend_from_slice(value);
         }
-        serde_json::to_writer(json, &self.task).map_err(|error| invalid(&error))
+        json.push(b'}');
     }
+}
+
+/// Returns the last `most` items of an array, with its closing bracket.
+fn newest(array: &[u8], most: usize) -> &[u8] {
+    // An object and a comma have three bytes, so a short history needs no count.
+    let older = match array.len() / 3 > most {
+        true => Items::of(array).count().saturating_sub(most),
+        false => 0,
+    };
+    let mut items = Items::of(array);
+    items.by_ref().take(older).for_each(drop);
+    items.rest()
 }
 
 /// Returns the task of a record as [`RawRecord::write_v1`] writes it.
 pub(crate) fn task_v1(record: &[u8], messages: usize, artifacts: bool) -> Result<Vec<u8>, String> {
+    let raw = RawRecord::parse(record)?;
     let mut json = Vec::with_capacity(record.len());
-    RawRecord::parse(record)?.write_v1(&mut json, messages, artifacts)?;
+    raw.write_v1(&mut json, messages, artifacts);
     Ok(json)
 }
 

@@ -242,12 +242,11 @@ impl MemoryState {
 impl TaskStore for MemoryStore {
     async fn create(&self, record: &TaskRecord) -> Result<(), StoreError> {
         let task = StoredTask::new(record)?;
-        let mut state = self.state.lock();
-        if state.tasks.contains_key(&record.task.id) {
+        let MemoryState { tasks, contexts } = &mut *self.state.lock();
+        let Entry::Vacant(new) = tasks.entry(record.task.id.clone()) else {
             return Err(StoreError::Conflict);
-        }
-        state
-            .contexts
+        };
+        contexts
             .entry(record.task.context_id.clone())
             .or_insert_with(|| OpenContext {
                 context: Context {
@@ -258,7 +257,7 @@ impl TaskStore for MemoryStore {
             })
             .tasks += 1;
         self.usage.add(&record.owner, length(task.bytes()), 1);
-        state.tasks.insert(record.task.id.clone(), task);
+        new.insert(task);
         Ok(())
     }
 

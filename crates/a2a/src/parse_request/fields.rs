@@ -72,7 +72,7 @@ impl Fields {
         if self.path.is_empty() {
             name.to_owned()
         } else {
-            format!("{}.{name}", self.path)
+            [&*self.path, ".", name].concat()
         }
     }
 

@@ -142,7 +142,7 @@ impl TaskRunner {
 
     /// Retries until the store has the end of the task, because no other server would write it. At shutdown, leaves
     /// this to the next process.
-    pub(in crate::service) async fn persist_until_stored(mut self) {
+    pub(in crate::service) async fn persist_until_stored(mut self: Box<Self>) {
         let closing = self.core.closing.clone();
         while let Some(change) = self.unstored.take() {
             let change = match change {

@@ -30,6 +30,13 @@ const UPGRADE: &str =
 /// Adds what version 3 has and version 2 has not: the totals of each client. Counts the tasks, once: half a second for a million.
 const TOTALS: &str = include_str!("totals.sql");
 
+/// Whether the file has the index of earlier versions by the contexts of tasks, and what replaces it. Earlier versions can use
+/// the new one.
+const HAS_OLD_INDEX: &str =
+    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'tasks_by_context')";
+const NEW_INDEX: &str = "BEGIN IMMEDIATE; DROP INDEX tasks_by_context;
+     CREATE INDEX tasks_of_context ON tasks (context, owner, changed_ms, id); COMMIT;";
+
 /// How long a connection waits for the lock of another process, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -148,6 +155,9 @@ pub(super) fn open_writer(path: &Path, fsync: Fsync) -> Result<Connection, Store
     let opened = (|| {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         prepare(&connection, path)?;
+        if connection.query_row(HAS_OLD_INDEX, [], |row| row.get(0))? {
+            connection.execute_batch(NEW_INDEX)?;
+        }
         let mode: String =
             connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
         if mode != "wal" {

@@ -342,7 +342,7 @@ fn conditions(filter: &Filter) -> (Vec<&'static str>, Vec<Value>) {
     }
     if let Some(owner) = &filter.owner {
         // The `+` keeps SQLite from reading all tasks of the owner in their order.
-        clauses.push(match few_open || filter.context_id.is_some() {
+        clauses.push(match few_open {
             true => "+owner = ?",
             false => "owner = ?",
         });

@@ -26,7 +26,8 @@ CREATE TABLE tasks (
 CREATE INDEX tasks_by_change ON tasks (changed_ms, id);
 -- With `bytes`, to add them up without reading the table.
 CREATE INDEX tasks_by_owner ON tasks (owner, changed_ms, id, bytes);
-CREATE INDEX tasks_by_context ON tasks (context);
+-- With what a list of a context needs, to count and sort its tasks without reading the table.
+CREATE INDEX tasks_of_context ON tasks (context, owner, changed_ms, id);
 CREATE INDEX tasks_open ON tasks (phase) WHERE phase < 2;
 
 -- The first row of a task is the record at that revision, the others are the changes after it, all as JSON.

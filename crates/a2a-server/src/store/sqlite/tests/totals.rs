@@ -81,7 +81,7 @@ async fn file_of_version_2_is_counted() {
     let path = store.path().to_owned();
     store.close().await.unwrap();
     let connection = Connection::open(&path).unwrap();
-    let earlier = "DROP TABLE totals; PRAGMA user_version = 2";
+    let earlier = "DROP TABLE totals; DROP INDEX tasks_of_context; CREATE INDEX tasks_by_context ON tasks (context); PRAGMA user_version = 2";
     connection.execute_batch(earlier).unwrap();
     drop(connection);
     assert_eq!(check(directory.path()), Ok(Vec::new()));
@@ -92,6 +92,11 @@ async fn file_of_version_2_is_counted() {
         ..all()
     };
     assert_eq!(store.list(&own).await.unwrap().total, 2);
+    let index = store.read(|connection| {
+        let name = "SELECT group_concat(name) FROM sqlite_schema WHERE name LIKE 'tasks%context'";
+        Ok(connection.query_row(name, [], |row| row.get::<_, String>(0))?)
+    });
+    assert_eq!(index.await.unwrap(), "tasks_of_context");
 }
 
 #[tokio::test]
