@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use http_server::request_limit::HttpLimits;
 use http_server::serve::ConnectionConfig;
