@@ -64,5 +64,5 @@ pub use security::{OAuthFlow, Scheme, Security, SecurityScheme};
 pub use task::{
     DELEGATION_KEY, MAX_CHAIN_BYTES, MESSAGES_KEY, Message, Part, Task, TaskState, is_chain_id,
 };
-pub use text::{spell, text_at, text_part, texts_mut};
+pub use text::{member_at, spell, text_at, text_part, texts_mut};
 pub use usage::{MAX_COUNT, Tokens, USAGE_KEY, Usage};
