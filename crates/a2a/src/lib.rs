@@ -48,7 +48,7 @@ pub mod v0_3;
 #[cfg(feature = "types")]
 pub use a2a_lf as v1_0;
 
-pub use artifact::Artifact;
+pub use artifact::{Artifact, ArtifactPart};
 pub use card::{
     Capabilities, Card, CardExtension, CardView, Interface, Skill, fields as card_fields,
 };
