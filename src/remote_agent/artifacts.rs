@@ -16,7 +16,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use a2a::{Artifact, Task};
+use a2a::{Artifact, ArtifactPart, Task, text_part};
 use base::json;
 use base::redact::Secrets;
 use serde::Serialize;
@@ -311,7 +311,12 @@ fn keeps_order(changes: &[SnapshotChange], len: usize) -> bool {
 
 /// Returns the bytes that an artifact counts against the limit, like a piece of the same values.
 fn counted_bytes(artifact: &Artifact) -> usize {
-    let memory = artifact.values().map(json::memory).sum();
+    let text_bytes = json::memory(&text_part(""));
+    let parts = artifact.parts().iter().map(|part| match part {
+        ArtifactPart::Text(text) => text_bytes + text.len(),
+        ArtifactPart::Other(part) => json::memory(part),
+    });
+    let memory = parts.chain(artifact.values().map(json::memory)).sum();
     json::counted_bytes(json::encoded_bytes(artifact), memory)
 }
 
@@ -326,7 +331,11 @@ pub(super) enum Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    fn for_part(part: &'a Value) -> Self {
+    fn for_part(part: &'a ArtifactPart) -> Self {
+        let part = match part {
+            ArtifactPart::Text(text) => return Self::Text(text.into()),
+            ArtifactPart::Other(part) => part,
+        };
         let is_text = part["kind"].as_str().is_none_or(|kind| kind == "text");
         match part["text"].as_str().filter(|_| is_text) {
             Some(text) => Self::Text(text.into()),
@@ -479,6 +488,17 @@ mod artifact_text_tests {
             joined(artifact.parts().iter().map(Piece::for_part)),
             "one\n{\"data\":{\"k\":1},\"kind\":\"data\"}\n{\"file\":{\"uri\":\"u\"},\"kind\":\"file\"}\ntwo\n{\"data\":{},\"kind\":\"data\"}"
         );
+    }
+
+    #[test]
+    fn artifact_counts_by_the_memory_of_its_json() {
+        let parts: Vec<Value> = (0..20)
+            .map(|i| json!({"kind": "text", "text": "x".repeat(i)}))
+            .collect();
+        let memory = parts.iter().map(json::memory).sum();
+        let artifact = artifact("a", json!(parts));
+        let bytes = json::counted_bytes(json::encoded_bytes(&artifact), memory);
+        assert_eq!(counted_bytes(&artifact), bytes);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
 
 use crate::config::Limits;
-use a2a::{Artifact, Event, MESSAGES_KEY, Message, Task, TaskState, text_at, texts_mut};
+use a2a::{Artifact, Event, MESSAGES_KEY, Message, Task, TaskState, member_at, text_at, texts_mut};
 use base::json;
 use base::redact::{MARK, Secrets};
 
@@ -351,7 +351,7 @@ impl Collected {
 
 /// Returns the parts of the status message of a task, or of a change of its state.
 fn parts_of(task: &Value) -> &[Value] {
-    let parts = task.pointer("/status/message/parts");
+    let parts = member_at(task, &["status", "message", "parts"]);
     parts.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use a2a::{Artifact, Usage};
 use base::budget::Level;
+use base::json::append;
 
 use super::artifacts::ArtifactPage;
 use super::error::{Reason, ToolError};
@@ -79,10 +80,10 @@ impl UpdateWriter {
         let json = &mut self.json;
         if let Some(text) = status_message {
             json.extend_from_slice(br#","status_message":"#);
-            serde_json::to_writer(&mut *json, text)?;
+            append(json, text)?;
         }
         json.extend_from_slice(br#"},"raw":"#);
-        serde_json::to_writer(&mut *json, event)?;
+        append(json, event)?;
         json.push(b'}');
         Ok(())
     }
@@ -154,7 +155,7 @@ const UNWRITABLE: &str = r#"{"ok":false,"isError":true,"operation":"remote_agent
 
 fn serialize(envelope: &impl Serialize) -> String {
     let mut json = Vec::with_capacity(INITIAL_CAPACITY_BYTES);
-    let written = serde_json::to_writer(&mut json, envelope);
+    let written = append(&mut json, envelope);
     let json = written.ok().and_then(|()| String::from_utf8(json).ok());
     json.unwrap_or_else(|| UNWRITABLE.to_owned())
 }

@@ -87,8 +87,7 @@ impl BoundPeer {
     }
 
     fn result(&self, response: &PlainResponse) -> Result<Value, PeerError> {
-        self.decoder()
-            .result(self.http.json(response)?, true, self.http.secrets())
+        self.http.result(response, self.decoder())
     }
 
     async fn call(&self, request: Request<'_>) -> Result<Value, PeerError> {

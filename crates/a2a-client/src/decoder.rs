@@ -3,6 +3,7 @@
 use a2a::{Dialect, Event, Reply, ShapeError, Task, Transport};
 use base::json::{self, Limits, encoded_bytes};
 use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::{
@@ -35,6 +36,17 @@ impl Decoder {
             Transport::HttpJson => unwrap(answer, false, secrets),
             _ => unwrap(answer, check_id, secrets),
         }
+    }
+
+    /// Returns the result in a response of JSON-RPC with no members but those of its specification; `None` of any other text.
+    /// Most responses have this form, and their envelope needs no values of its own.
+    pub(super) fn enveloped(self, text: &[u8], limits: Limits, check_id: bool) -> Option<Value> {
+        if self.transport != Transport::JsonRpc {
+            return None;
+        }
+        let envelope: Envelope = json::from_slice(text, limits).ok()?;
+        let is_foreign = check_id && envelope.id.is_some_and(|id| id != ID);
+        (!is_foreign).then_some(envelope.result)
     }
 
     /// Returns the error in a successful body or an event: a bare error of A2A, or `error` of HTTP+JSON. In JSON-RPC,
@@ -82,14 +94,17 @@ impl Decoder {
         {
             return Ok(None);
         }
-        let mut event: Value = json::from_str(data, limits)
-            .map_err(|error| unreadable("an event of the stream", &error))?;
+        let enveloped = self.enveloped(data.as_bytes(), limits, false);
+        let is_whole = enveloped.is_none();
+        let event = enveloped.map_or_else(|| json::from_str(data, limits), Ok);
+        let mut event: Value =
+            event.map_err(|error| unreadable("an event of the stream", &error))?;
         secrets.scrub_response(&mut event);
         if names_keep_alive(&event) {
             return Ok(None);
         }
         // Some servers omit the envelope of JSON-RPC.
-        if event.get("result").is_some() || event.get("error").is_some() {
+        if is_whole && (event.get("result").is_some() || event.get("error").is_some()) {
             event = self.result(event, false, secrets)?;
             if names_keep_alive(&event) {
                 return Ok(None);
@@ -100,6 +115,22 @@ impl Decoder {
             None => self.dialect.read_event(event).map_err(shape_error),
         }
     }
+}
+
+/// A JSON-RPC response with a result (JSON-RPC 2.0 §5).
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope {
+    #[serde(rename = "jsonrpc")]
+    _version: JsonRpcVersion,
+    id: Option<u32>,
+    result: Value,
+}
+
+#[derive(Deserialize)]
+enum JsonRpcVersion {
+    #[serde(rename = "2.0")]
+    V2,
 }
 
 /// Returns whether an event names itself as one that keeps the connection open.
@@ -225,6 +256,45 @@ mod tests {
             for answer in [bare.clone(), wrapped.clone()] {
                 assert_eq!(task(transport, answer).unwrap().id(), Some("t"));
             }
+        }
+    }
+
+    #[test]
+    fn event_is_read_in_an_envelope_of_any_form() {
+        let result =
+            r#""result": {"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}"#;
+        for envelope in [
+            r#"{"jsonrpc": "2.0", "id": 1, RESULT}"#,
+            r#"{RESULT, "id": 7, "jsonrpc": "2.0"}"#,
+            r#"{"jsonrpc": "2.0", "id": "one", RESULT}"#,
+            r#"{"jsonrpc": "2.0", "id": null, RESULT}"#,
+            r#"{"jsonrpc": "2.0", RESULT}"#,
+            r#"{"jsonrpc": "1.0", "id": 1, RESULT}"#,
+            r#"{"id": 1, RESULT}"#,
+            r#"{"jsonrpc": "2.0", "id": 1, "error": null, RESULT, "trace": [1]}"#,
+            r#"{"jsonrpc": "2.0", "id": 1, "result": {}, RESULT}"#,
+        ] {
+            let data = envelope.replace("RESULT", result);
+            let event = decoder(Transport::JsonRpc).event(&data, Limits::NONE, &secrets());
+            let event = event.unwrap().unwrap();
+            assert!(
+                matches!(&event, Event::Task(task) if task.id() == Some("t")),
+                "{data}"
+            );
+        }
+    }
+
+    #[test]
+    fn envelope_with_a_foreign_id_has_no_result_for_a_request() {
+        let rpc = decoder(Transport::JsonRpc);
+        for (id, is_own) in [("1", true), ("7", false), ("null", true)] {
+            let text = format!(r#"{{"jsonrpc": "2.0", "id": {id}, "result": {{}}}}"#);
+            let result = |check_id| rpc.enveloped(text.as_bytes(), Limits::NONE, check_id);
+            assert_eq!(
+                (result(true).is_some(), result(false).is_some()),
+                (is_own, true),
+                "{id}"
+            );
         }
     }
 

@@ -16,7 +16,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use peer::{PeerConfig, PeerError, PeerErrorKind, excerpt};
 use serde_json::Value;
-use url::Url;
+use url::{Position, Url};
 
 use super::decoder::Decoder;
 use super::error::{content_type, from_net, from_status, may_be_of_gateway, names_protocol_error};
@@ -110,7 +110,7 @@ impl HttpBinding {
             send_state: None,
             declared: Arc::default(),
             signed_by: config.card_keys.is_some().then(|| Arc::new(config.clone())),
-            card_origin: (config.endpoint.is_none() && url.origin() != config.base_url.origin())
+            card_origin: (config.endpoint.is_none() && !same_origin(url, &config.base_url))
                 .then(|| url.origin().ascii_serialization()),
             active_extensions: None,
         })
@@ -284,14 +284,24 @@ impl HttpBinding {
         }
     }
 
-    /// Parses the JSON of a response.
-    pub(super) fn json(&self, response: &PlainResponse) -> Result<Value, PeerError> {
-        blocking::run_if_large(response.body.len(), || self.parse(response))
+    /// Parses a response and returns its result by `decoder`.
+    pub(super) fn result(
+        &self,
+        response: &PlainResponse,
+        decoder: Decoder,
+    ) -> Result<Value, PeerError> {
+        let limits = response_json::answer_limits(self.limits.answer_bytes);
+        blocking::run_if_large(response.body.len(), || {
+            match decoder.enveloped(&response.body, limits, true) {
+                Some(result) => Ok(self.received(result, response)),
+                None => decoder.result(self.parse(response)?, true, &self.secrets),
+            }
+        })
     }
 
     fn parse(&self, response: &PlainResponse) -> Result<Value, PeerError> {
         let limits = response_json::answer_limits(self.limits.answer_bytes);
-        let mut json = json::from_slice(&response.body, limits).map_err(|error| {
+        let json = json::from_slice(&response.body, limits).map_err(|error| {
             let kind = content_type(&response.headers, &self.secrets);
             let bytes = response.body.len();
             let compressed = match response.body.starts_with(GZIP) {
@@ -301,11 +311,16 @@ impl HttpBinding {
             let subject = format!("the response ({kind}, {bytes} bytes{compressed})");
             response_json::unreadable(&subject, &error)
         })?;
+        Ok(self.received(json, response))
+    }
+
+    /// Notes the order of the fields of forms in a response, and removes secrets from its values.
+    fn received(&self, mut json: Value, response: &PlainResponse) -> Value {
         if let Some(order) = &self.field_order {
             order.note(&response.body);
         }
         self.secrets.scrub_response(&mut json);
-        Ok(json)
+        json
     }
 
     /// Returns the events of a stream, each read by `decoder`.
@@ -365,6 +380,11 @@ impl HttpBinding {
         challenge::add_auth_schemes(&mut error, headers, &self.declared, &self.secrets);
         error
     }
+}
+
+/// Returns whether two URLs have the same origin. Most that do have the same text before the path.
+fn same_origin(one: &Url, other: &Url) -> bool {
+    one[..Position::BeforePath] == other[..Position::BeforePath] || one.origin() == other.origin()
 }
 
 /// Reads the error in a body, if there is one.

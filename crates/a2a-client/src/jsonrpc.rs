@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use a2a::{Dialect, SendParams};
+use base::json;
 use peer::{PeerError, PeerErrorKind};
 
 use super::decoder::ID;
@@ -47,7 +48,7 @@ pub(super) fn body(
         params,
     };
     let mut json = Vec::with_capacity(BODY_CAPACITY);
-    serde_json::to_writer(&mut json, &call).map_err(unserializable)?;
+    json::append(&mut json, &call).map_err(unserializable)?;
     Ok(json.into())
 }
 

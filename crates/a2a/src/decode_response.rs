@@ -80,6 +80,17 @@ impl Reader {
         let Value::Object(mut answer) = answer else {
             return Err(answer);
         };
+        // The frequent form: the wrapper is the only member.
+        let only = match answer.iter().next() {
+            Some((key, Value::Object(_))) if answer.len() == 1 => {
+                WRAPPERS.into_iter().find(|(name, _)| name == key)
+            }
+            _ => None,
+        };
+        if let Some((_, kind)) = only {
+            let inner = answer.into_iter().next().map(|(_, inner)| inner);
+            return Ok(self.of_wrapped().read(kind, inner.unwrap_or_default()));
+        }
         unwrap_case(&mut answer, "payload");
         let name = answer.get("kind").and_then(Value::as_str);
         let name = name.filter(|name| !name.trim().is_empty());
@@ -149,10 +160,12 @@ impl Reader {
             Value::String(text) => Map::from_iter([("content".to_owned(), Value::String(text))]),
             other => return other,
         };
-        rename(&mut message, "message_id", "messageId");
-        rename(&mut message, "reference_task_ids", "referenceTaskIds");
-        read_task_id(&mut message);
-        read_context_id(&mut message);
+        if !is_canonical(&message) {
+            rename(&mut message, "message_id", "messageId");
+            rename(&mut message, "reference_task_ids", "referenceTaskIds");
+            read_task_id(&mut message);
+            read_context_id(&mut message);
+        }
         self.parts(&mut message);
         match message.get("role").and_then(role_0_3) {
             Some("") => {
@@ -168,8 +181,10 @@ impl Reader {
         let Value::Object(mut update) = update else {
             return update;
         };
-        read_task_id(&mut update);
-        read_context_id(&mut update);
+        if !is_canonical(&update) {
+            read_task_id(&mut update);
+            read_context_id(&mut update);
+        }
         self.status(&mut update);
         if self.omits_defaults() && !update.get("final").is_some_and(Value::is_boolean) {
             let state = update.get("status").and_then(|status| status.get("state"));
@@ -183,9 +198,11 @@ impl Reader {
         let Value::Object(mut update) = update else {
             return update;
         };
-        read_task_id(&mut update);
-        read_context_id(&mut update);
-        rename(&mut update, "last_chunk", "lastChunk");
+        if !is_canonical(&update) {
+            read_task_id(&mut update);
+            read_context_id(&mut update);
+            rename(&mut update, "last_chunk", "lastChunk");
+        }
         if self.omits_defaults() {
             update.entry("lastChunk").or_insert(Value::Bool(false));
         }
@@ -199,10 +216,12 @@ impl Reader {
         let Value::Object(mut artifact) = artifact else {
             return artifact;
         };
-        rename(&mut artifact, "artifact_id", "artifactId");
-        if self.omits_defaults() {
-            drop_empty(&mut artifact, "name");
-            drop_empty(&mut artifact, "description");
+        if !is_canonical(&artifact) {
+            rename(&mut artifact, "artifact_id", "artifactId");
+            if self.omits_defaults() {
+                drop_empty(&mut artifact, "name");
+                drop_empty(&mut artifact, "description");
+            }
         }
         self.parts(&mut artifact);
         Value::Object(artifact)
@@ -248,10 +267,14 @@ impl Reader {
         if let Some(state) = state.map(Cow::into_owned) {
             set_text(status, "state", &state);
         }
-        if let Some(message) =
-            take(status, "message", "update").filter(|message| !message.is_null())
-        {
-            status.insert("message".into(), self.message(message));
+        match status.get_mut("message") {
+            Some(message) if !message.is_null() => *message = self.message(message.take()),
+            _ => {
+                let message = take(status, "message", "update");
+                if let Some(message) = message.filter(|message| !message.is_null()) {
+                    status.insert("message".into(), self.message(message));
+                }
+            }
         }
     }
 }
@@ -292,6 +315,8 @@ const STATES: [&str; 9] = [
 /// Returns the 0.3 name of a role; an empty one if the peer names none. Returns `None` if the role is unknown.
 fn role_0_3(role: &Value) -> Option<&'static str> {
     let name = match role {
+        // The names of both versions need no copy.
+        Value::String(name) if matches!(&**name, "agent" | "ROLE_AGENT") => return Some("agent"),
         Value::String(name) => spell(name),
         Value::Number(number) => number.to_string(),
         _ => return None,
@@ -306,8 +331,12 @@ fn role_0_3(role: &Value) -> Option<&'static str> {
 
 /// Sets a text, unless it is there already.
 fn set_text(map: &mut Map<String, Value>, key: &str, text: &str) {
-    if map.get(key).and_then(Value::as_str) != Some(text) {
-        map.insert(key.into(), json!(text));
+    match map.get_mut(key) {
+        Some(Value::String(current)) if current == text => {}
+        Some(current) => *current = text.into(),
+        None => {
+            map.insert(key.into(), text.into());
+        }
     }
 }
 
@@ -342,6 +371,13 @@ fn rename(map: &mut Map<String, Value>, from: &str, to: &str) {
     if let Some(value) = map.remove(from) {
         map.entry(to).or_insert(value);
     }
+}
+
+/// Returns whether every member has a name in camelCase and a value that is not an empty string: such an object needs neither
+/// [`rename`] nor [`drop_empty`].
+fn is_canonical(map: &Map<String, Value>) -> bool {
+    map.iter()
+        .all(|(key, value)| !key.contains('_') && value != "")
 }
 
 /// Removes an empty string, which in ProtoJSON may mean an absent member.

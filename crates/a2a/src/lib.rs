@@ -48,7 +48,7 @@ pub mod v0_3;
 #[cfg(feature = "types")]
 pub use a2a_lf as v1_0;
 
-pub use artifact::Artifact;
+pub use artifact::{Artifact, ArtifactPart};
 pub use card::{
     Capabilities, Card, CardExtension, CardView, Interface, Skill, fields as card_fields,
 };
@@ -64,5 +64,5 @@ pub use security::{OAuthFlow, Scheme, Security, SecurityScheme};
 pub use task::{
     DELEGATION_KEY, MAX_CHAIN_BYTES, MESSAGES_KEY, Message, Part, Task, TaskState, is_chain_id,
 };
-pub use text::{spell, text_at, text_part, texts_mut};
+pub use text::{member_at, spell, text_at, text_part, texts_mut};
 pub use usage::{MAX_COUNT, Tokens, USAGE_KEY, Usage};

@@ -53,9 +53,12 @@ impl TaskState {
     /// Returns the 0.3 name of the state `name`, in any spelling of either version: `TASK_STATE_CANCELLED`, `Canceled`,
     /// `inputRequired`, `a2a.TaskState.STATE_WORKING`. A name of neither version keeps its words, up to 64 characters.
     pub(crate) fn canonical_name(name: &str) -> Cow<'_, str> {
-        // The frequent names of 0.3 need no copy.
-        if matches!(name, "working" | "completed" | "submitted" | "unknown") {
-            return Cow::Borrowed(name);
+        // The frequent names need no copy.
+        match name {
+            "working" | "completed" | "submitted" | "unknown" => return Cow::Borrowed(name),
+            "TASK_STATE_WORKING" => return Cow::Borrowed("working"),
+            "TASK_STATE_COMPLETED" => return Cow::Borrowed("completed"),
+            _ => {}
         }
         // Some languages write the path of an enum before the name of its value.
         let value = name.trim().rsplit(['.', ':']).next().unwrap_or(name);

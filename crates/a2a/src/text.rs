@@ -42,10 +42,14 @@ pub fn texts_mut(value: &mut Value) -> Vec<&mut String> {
     all
 }
 
+/// Returns the value at `path`, the names of members. `Value::pointer` copies each name.
+pub fn member_at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, key| value.get(key))
+}
+
 /// Returns the text of the parts at `path`, the names of members, separated by blank lines; `None` without a text part.
 pub fn text_at(value: &Value, path: &[&str]) -> Option<String> {
-    let parts = path.iter().try_fold(value, |value, key| value.get(key))?;
-    let parts = parts.as_array()?;
+    let parts = member_at(value, path)?.as_array()?;
     joined(texts(parts), "\n\n").map(Cow::into_owned)
 }
 

@@ -139,25 +139,34 @@ impl Usage {
     /// Adds what a task, a message or an event reports, in the form of A2A 0.3: in its metadata, in those of its status
     /// message and its artifacts, and in their data parts. The history is not read: it has earlier messages.
     pub fn add(&mut self, event: &Value) {
-        let status = event.pointer("/status/message");
-        let artifacts = event.get("artifacts").and_then(Value::as_array);
-        let holders = [Some(event), status, event.get("artifact")];
-        for holder in holders
-            .into_iter()
-            .flatten()
-            .chain(artifacts.into_iter().flatten())
-        {
-            if let Some(Value::Object(metadata)) = holder.get("metadata") {
-                self.merge(&Self::in_metadata(metadata));
+        let (mut message, mut artifact, mut artifacts) = (None, None, None);
+        // An event has few members, so reading all of them is faster than looking up each.
+        for (key, value) in event.as_object().into_iter().flatten() {
+            match key.as_str() {
+                "status" => message = value.get("message"),
+                "artifact" => artifact = Some(value),
+                "artifacts" => artifacts = value.as_array(),
+                key => self.add_member(key, value),
             }
-            for part in holder
-                .get("parts")
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-            {
-                self.merge(&Self::in_data(part));
+        }
+        let holders = message.into_iter().chain(artifact);
+        for holder in holders.chain(artifacts.into_iter().flatten()) {
+            for (key, value) in holder.as_object().into_iter().flatten() {
+                self.add_member(key, value);
             }
+        }
+    }
+
+    /// Adds what the member of an event, a message or an artifact reports.
+    fn add_member(&mut self, key: &str, value: &Value) {
+        match (key, value) {
+            ("metadata", Value::Object(metadata)) => self.merge(&Self::in_metadata(metadata)),
+            ("parts", Value::Array(parts)) => {
+                parts
+                    .iter()
+                    .for_each(|part| self.merge(&Self::in_data(part)));
+            }
+            _ => {}
         }
     }
 

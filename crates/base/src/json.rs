@@ -284,6 +284,33 @@ pub fn from_str<T: DeserializeOwned>(text: &str, limits: Limits) -> Result<T, Js
     parse(&repaired(text.trim_start_matches('\u{feff}')))
 }
 
+/// Writes a value as JSON to the end of `json`. Most of the writes of `serde_json` have one byte, which needs no copy of a slice.
+///
+/// # Errors
+/// JSON cannot express the value.
+pub fn append(json: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
+    struct Appender<'a>(&'a mut Vec<u8>);
+    impl io::Write for Appender<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.write_all(bytes).map(|()| bytes.len())
+        }
+
+        #[inline]
+        fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+            match bytes {
+                [byte] => self.0.push(*byte),
+                bytes => self.0.extend_from_slice(bytes),
+            }
+            Ok(())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    serde_json::to_writer(Appender(json), value)
+}
+
 /// Returns the length of a value as JSON, in bytes. A value that JSON cannot express counts in part.
 pub fn encoded_bytes(value: &impl Serialize) -> usize {
     struct ByteCounter(usize);

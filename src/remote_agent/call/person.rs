@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use a2a::{Event, Task, TaskState};
+use a2a::{Event, Task, TaskState, member_at};
 use base::environment::Environment;
 use base::text::counted;
 use gateway_bridge::delegation::{DELEGATION_KEY, Delegation};
@@ -341,22 +341,23 @@ fn unsent_step(delivered: Option<&str>) -> &'static str {
 fn is_answer(message: &Value) -> bool {
     let text = |name| message.get(name).and_then(Value::as_str);
     // Some agents give their own messages the id of the message that they answer.
-    let is_agents = text("role").is_some_and(|role| role.to_ascii_lowercase().ends_with("agent"));
-    !is_agents && text("messageId").is_some_and(|id| id.starts_with(ANSWER_ID_PREFIX))
+    let is_agents =
+        || text("role").is_some_and(|role| role.to_ascii_lowercase().ends_with("agent"));
+    text("messageId").is_some_and(|id| id.starts_with(ANSWER_ID_PREFIX)) && !is_agents()
 }
 
 /// Returns whether a task, or a change of its state, repeats a person's answer.
 fn has_words(task: &Value) -> bool {
     let history = task.get("history").and_then(Value::as_array);
     history.into_iter().flatten().any(is_answer)
-        || task.pointer("/status/message").is_some_and(is_answer)
+        || member_at(task, &["status", "message"]).is_some_and(is_answer)
 }
 
 fn without_words(mut task: Value) -> Value {
     if let Some(Value::Array(history)) = task.get_mut("history") {
         history.retain(|message| !is_answer(message));
     }
-    if task.pointer("/status/message").is_some_and(is_answer)
+    if member_at(&task, &["status", "message"]).is_some_and(is_answer)
         && let Some(Value::Object(status)) = task.get_mut("status")
     {
         status.remove("message");

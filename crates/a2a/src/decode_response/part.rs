@@ -37,7 +37,8 @@ pub(super) fn read(mut part: Map<String, Value>, dialect: Dialect) -> Value {
     }
     // The frequent part of 1.0.
     if has_text && part.len() == 1 {
-        return kind(part, "text");
+        part.insert("kind".into(), "text".into());
+        return Value::Object(part);
     }
     part = unwrapped(part);
     let has_text = part.get("text").is_some_and(Value::is_string);

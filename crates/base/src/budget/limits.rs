@@ -160,16 +160,16 @@ impl Budgets {
             name,
         };
         let own = own.unwrap_or(&self.target);
+        // A late report about a task may be that of a chain.
+        if !(own.is_limited() || self.total.is_limited() || self.chain.is_limited()) {
+            return Vec::new();
+        }
         let mut scopes = vec![scope(format!("target {target}"), own)];
         if let Some(work) = work.filter(|_| self.chain.is_limited()) {
             scopes.push(scope(work.scope_name(), &self.chain));
         }
         scopes.push(scope("total".to_owned(), &self.total));
-        // A late report about a task may be that of a chain.
-        match own.is_limited() || self.total.is_limited() || self.chain.is_limited() {
-            true => scopes,
-            false => Vec::new(),
-        }
+        scopes
     }
 }
 

@@ -16,6 +16,14 @@ fn fault(text: &[u8]) -> String {
 }
 
 #[test]
+fn appended_json_is_that_of_serde_json() {
+    let value = json!({"a": ["\"", "é\n", 1.5, null, true], "b": {}});
+    let mut json = b"x".to_vec();
+    append(&mut json, &value).unwrap();
+    assert_eq!(json, format!("x{value}").into_bytes());
+}
+
+#[test]
 fn drops_one_byte_order_mark() {
     assert_eq!(read(b"\xEF\xBB\xBF{\"a\":1}"), json!({"a": 1}));
     assert!(fault(b"\xEF\xBB\xBF\xEF\xBB\xBF1").contains("line 1, column 1"));

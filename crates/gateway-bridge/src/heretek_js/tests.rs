@@ -287,8 +287,8 @@ async fn triad_unknown_to_gateway_votes_by_message() {
         panic!("a task")
     };
     assert_eq!(task.state(), TaskState::Completed);
-    let artifact = task.artifacts().next().unwrap();
-    let decision = &artifact.parts()[0]["data"];
+    let artifact = task.artifacts().next().unwrap().into_json();
+    let decision = &artifact["parts"][0]["data"];
     assert_eq!(
         (&decision["result"], &decision["consensus"]),
         (&json!("rejected"), &json!(true))

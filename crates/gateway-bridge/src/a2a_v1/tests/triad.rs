@@ -57,7 +57,7 @@ async fn propose_error(outgoing: SendRequest) -> PeerError {
 
 pub(super) fn decision_data(task: &Task) -> Value {
     let artifact = task.artifacts().next().expect("a decision");
-    artifact.parts()[1]["data"].clone()
+    artifact.into_json()["parts"][1]["data"].clone()
 }
 
 pub(super) async fn current_task(harness: &Harness, task: &Task) -> Task {

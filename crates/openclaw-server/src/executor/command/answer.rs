@@ -64,7 +64,11 @@ pub(super) fn read_turn(
         .map_err(|error| CommandError::malformed(&error.message))?;
     let parts: Vec<_> = task
         .artifacts()
-        .flat_map(|artifact| parts::from_agent(artifact.parts()))
+        .flat_map(|artifact| {
+            let artifact = artifact.into_json();
+            let parts = artifact["parts"].as_array();
+            parts::from_agent(parts.map_or(&[][..], Vec::as_slice))
+        })
         .collect();
     let metadata = task.json()["metadata"].as_object();
     let outcome = match task.state() {
