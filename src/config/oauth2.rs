@@ -463,6 +463,10 @@ mod tests {
                 "issuer",
             ),
             (
+                json!({"issuer": "http://as.localhost", "grant": device}),
+                "issuer",
+            ),
+            (
                 json!({"issuer": ISSUER, "grant": device, "authorizationUrl": ISSUER}),
                 "authorizationUrl",
             ),

@@ -7,10 +7,14 @@ mod votes;
 use std::panic::resume_unwind;
 
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::*;
 use base::log::{Recorder, Silent};
 use testkit::conformance::gateways::{Gateways, LogEvent, Received};
+
+/// How long the end of a closed instance may take on a busy machine.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Panics without the output of the panic hook.
 fn boom() -> String {
@@ -42,23 +46,28 @@ async fn instance_ignores_enabled() {
 
 #[tokio::test]
 async fn close_disconnects_the_gateway() {
-    let gateway = Gateways::named("reference-11.2").await.unwrap();
-    let config = json!({"gateway": {"enabled": true, "url": gateway.url()}});
-    let plugin = Arc::new(Plugin::new(&config.to_string(), Arc::new(Silent)).unwrap());
-    let job = CallInput {
-        request: r#"{"action": "list_targets"}"#.to_owned(),
-        ..CallInput::default()
-    };
-    let listed: Value = serde_json::from_str(&plugin.start(job).await).unwrap();
-    assert_eq!(listed["summary"]["gateway"]["state"], "OPEN", "{listed}");
-    plugin.close();
-    let disconnect = gateway
-        .log()
-        .frame(1, &json!({"/type": "disconnect"}))
-        .await;
-    assert_eq!(disconnect["content"]["reason"], "shutdown");
-    let disconnected = |all: &[Received]| all.iter().any(|one| one.what == LogEvent::Disconnected);
-    gateway.log().until(disconnected).await;
+    for close in [Plugin::close, Plugin::close_and_wait] {
+        let gateway = Gateways::named("reference-11.2").await.unwrap();
+        let config = json!({"gateway": {"enabled": true, "url": gateway.url()}});
+        let plugin = Arc::new(Plugin::new(&config.to_string(), Arc::new(Silent)).unwrap());
+        let job = CallInput {
+            request: r#"{"action": "list_targets"}"#.to_owned(),
+            ..CallInput::default()
+        };
+        let listed: Value = serde_json::from_str(&plugin.start(job).await).unwrap();
+        assert_eq!(listed["summary"]["gateway"]["state"], "OPEN", "{listed}");
+        let closing = Arc::clone(&plugin);
+        tokio::task::spawn_blocking(move || close(&closing))
+            .await
+            .unwrap();
+        let disconnect = json!({"/type": "disconnect"});
+        let disconnect = gateway.log().frame(1, &disconnect);
+        let disconnect = timeout(END_TIMEOUT, disconnect).await.expect("a farewell");
+        assert_eq!(disconnect["content"]["reason"], "shutdown");
+        let disconnected =
+            |all: &[Received]| all.iter().any(|one| one.what == LogEvent::Disconnected);
+        gateway.log().until(disconnected).await;
+    }
 }
 
 #[test]

@@ -115,6 +115,7 @@ async fn acceptance_is_of_the_card_that_was_shown() {
     let skills = json["changes"].as_array().unwrap().iter().filter(is_skill);
     assert_eq!(skills.count(), 30, "{json}");
     assert_eq!(json.get("more_changes"), None);
+    assert_eq!(json["path"], json!(peer.file()));
     let fingerprint = shown.fingerprint();
     let mut next = review().await;
     let refused = next.accept("operator op", Some(&fingerprint));

@@ -250,19 +250,23 @@ mod tests {
 
     #[test]
     fn only_loopback_is_this_machine() {
-        for (ip, own) in [
+        for (host, own) in [
             ("127.0.0.1", true),
             ("127.255.0.3", true),
-            ("::1", true),
-            ("::ffff:127.0.0.1", true),
-            ("2002:7f00:1::", false),
-            ("64:ff9b::127.0.0.1", false),
-            ("::127.0.0.1", false),
+            ("[::1]", true),
+            ("[::ffff:127.0.0.1]", true),
+            ("[2002:7f00:1::]", false),
+            ("[64:ff9b::127.0.0.1]", false),
+            ("[::127.0.0.1]", false),
             ("0.0.0.0", false),
             ("10.0.0.1", false),
             ("8.8.8.8", false),
+            ("localhost", true),
+            ("a.localhost.", true),
+            ("localhost.example", false),
         ] {
-            assert_eq!(is_loopback(ip.parse().unwrap()), own, "{ip}");
+            let url = Url::parse(&format!("http://{host}/")).unwrap();
+            assert_eq!(is_this_machine(&url), own, "{host}");
         }
     }
 

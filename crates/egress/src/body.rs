@@ -473,19 +473,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refuses_excessive_content_length_before_the_body() {
-        let head = vec![
-            send("HTTP/1.1 200 OK\r\ncontent-length: 51\r\n\r\n"),
-            Step::WaitForClose,
-        ];
-        let server = RawServer::start(vec![head]).await;
-        let mut response = ReqwestClient::new()
+    async fn content_length_beyond_the_limit_is_refused_before_the_body() {
+        let head = |length| {
+            send(format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n"
+            ))
+        };
+        let server = RawServer::start(vec![
+            vec![head(50), send("a".repeat(50)), Step::WaitForClose],
+            vec![head(51), Step::WaitForClose],
+        ])
+        .await;
+        let client = ReqwestClient::new().unwrap();
+        let mut allowed = client.exchange(get(server.url("/"))).await.unwrap();
+        assert_eq!(read_response(&mut allowed, 50).await.unwrap().len(), 50);
+        let mut refused = ReqwestClient::new()
             .unwrap()
             .exchange(get(server.url("/")))
             .await
             .unwrap();
         assert_eq!(
-            read_response(&mut response, 50).await.unwrap_err().fault(),
+            read_response(&mut refused, 50).await.unwrap_err().fault(),
             NetFault::TooLarge
         );
     }

@@ -299,9 +299,17 @@ mod tests {
 
     #[test]
     fn unreadable_answer_to_a_message_may_mean_work() {
-        let error = ToolError::new(Reason::InvalidResponse, "no").for_send();
-        let hint = error.details.get("hint").and_then(Value::as_str);
-        assert!(hint.is_some_and(|hint| hint.contains("may have the message")));
+        let error = || ToolError::new(Reason::InvalidResponse, "no");
+        let task = json!({"continuation": {"task": {"task_id": "t"}}});
+        let of_task = error().with("latest_event_summary", task);
+        for (error, expected) in [
+            (error(), "may have the message"),
+            (of_task, "call status or watch"),
+        ] {
+            let error = error.for_send();
+            let hint = error.details.get("hint").and_then(Value::as_str);
+            assert!(hint.is_some_and(|hint| hint.contains(expected)), "{hint:?}");
+        }
     }
 
     #[test]

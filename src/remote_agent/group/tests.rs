@@ -1,10 +1,13 @@
 #![allow(clippy::unwrap_used)]
 
+use parking_lot::Mutex;
+use peer::BoxFuture;
 use serde_json::{Value, json};
 
 use super::super::rules::group::violations;
 use super::plan::Group;
 use super::vote::{counts, decide, read};
+use super::{Person, PersonAnswer, Question, Turns};
 
 /// Returns a group of members with these states and votes.
 fn group(mode: &str, more: Value, members: &[(&str, Option<&str>)]) -> Group {
@@ -178,4 +181,29 @@ fn rules_name_each_wrong_field() {
             .collect();
         assert_eq!(places, expected, "{request}");
     }
+}
+
+/// The questions that were withdrawn.
+#[derive(Default)]
+struct Withdrawn(Mutex<Vec<String>>);
+
+impl Person for Withdrawn {
+    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, PersonAnswer> {
+        Box::pin(std::future::pending())
+    }
+
+    fn withdraw(&self, id: &str) {
+        self.0.lock().push(id.to_owned());
+    }
+}
+
+#[test]
+fn question_of_a_member_is_withdrawn_from_the_person() {
+    let person = Withdrawn::default();
+    let turns = Turns {
+        person: &person,
+        turn: tokio::sync::Mutex::default(),
+    };
+    turns.withdraw("sign-in");
+    assert_eq!(*person.0.lock(), ["sign-in"]);
 }

@@ -163,6 +163,13 @@ mod tests {
     use crate::store::tests::{artifact, message, record};
 
     #[test]
+    fn error_names_the_place_and_quotes_nothing() {
+        let error = task_v1(b"{\"s3cret\"", 0, true).unwrap_err();
+        let expected = "the JSON of a task: invalid JSON of a task at line 1, column 9";
+        assert_eq!(error, expected);
+    }
+
+    #[test]
     fn cut_task_is_the_encoded_cut() {
         let mut record = record("t", "ann", "c", 0);
         record.task.artifacts = Some(vec![artifact("a", "\u{1} \"text\"")]);

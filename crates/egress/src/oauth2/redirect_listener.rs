@@ -174,3 +174,18 @@ impl Reply {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn address_that_this_machine_lacks_is_an_error_if_it_is_the_only_one() {
+        // The first is for documents only.
+        let [foreign, own] = ["192.0.2.1", "127.0.0.1"].map(|ip| ip.parse().unwrap());
+        assert_eq!(bind_all(&[foreign, own], 0).await.unwrap().len(), 1);
+        let error = bind_all(&[foreign], 0).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
+    }
+}

@@ -213,6 +213,16 @@ async fn message_that_the_server_does_not_read_times_out() {
 }
 
 #[tokio::test]
+async fn text_larger_than_the_write_buffer_is_sent_whole() {
+    let (opened, mut socket) = opened(Vec::new()).await;
+    let text = "a".repeat(1 << 20);
+    let sending = opened.sender.text(text.clone());
+    let receiving = async { Ok(read_frame(&mut socket).await) };
+    let ((), received) = tokio::try_join!(sending, receiving).unwrap();
+    assert!(received == (0x81, text.into_bytes()));
+}
+
+#[tokio::test]
 async fn close_is_reported_with_its_code_and_answered() {
     let mut payload = 4001u16.to_be_bytes().to_vec();
     payload.extend_from_slice(b"Unauthorized");

@@ -14,11 +14,15 @@ use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use a2a::{Card, CardView, Event, Interface, Part, Reply, SendRequest, Task, Transport};
 use base::environment::SystemEnvironment;
 use base::log::Silent;
+use base::redact::Secrets;
 use egress::NetFault;
 use peer::{
     CallOptions, CardEtag, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
     PeerConfig, PeerError, PeerErrorKind, PeerProvider,
 };
+
+/// The credential of each call.
+pub(super) const TOKEN: &str = "s3cret-one";
 
 /// The end of a connection after its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -287,6 +291,10 @@ pub(super) fn peer_error(fault: PeerErrorKind) -> PeerError {
 impl Peer for FakePeer {
     fn protocol(&self) -> NegotiatedProtocol {
         PROTOCOL
+    }
+
+    fn secrets(&self) -> Arc<Secrets> {
+        Arc::new(Secrets::new([TOKEN.to_owned().into()]))
     }
 
     async fn card(&self) -> Result<Card, PeerError> {

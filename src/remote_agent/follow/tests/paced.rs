@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::remote_agent::ToolCall;
 
+use super::fake::TOKEN;
 use super::*;
 
 /// Calls at an interval of 100 ms. Returns the result, and each update's event with the time at which it came.
@@ -88,4 +89,20 @@ async fn waiting_event_is_delivered_when_the_connection_is_lost() {
 
     let after: Vec<_> = updates.iter().map(|(_, after)| after.as_millis()).collect();
     assert!(after.len() == 2 && after[1] < 50, "{updates:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn credential_that_begins_in_a_skipped_event_is_hidden() {
+    let (start, end) = TOKEN.split_at(4);
+    let events = vec![
+        task("working", json!([])),
+        piece("a", start, false),
+        piece("a", end, true),
+    ];
+    let fixture = streamed(events, StreamEnd::Hang, vec![]);
+
+    let (_, updates) = paced(&fixture, within(send(), 5000)).await;
+
+    let (event, _) = &updates[1];
+    assert_eq!(event["artifact"]["parts"][0]["text"], "[redacted]");
 }

@@ -219,3 +219,31 @@ pub(super) fn outcome_bytes(outcome: &Outcome) -> usize {
     };
     parts.map_or(0, encoded_bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use a2a::v1_0::TaskState;
+
+    use super::is_stored;
+    use crate::store::tests::{record, status};
+    use crate::task_record::TaskChange;
+
+    #[test]
+    fn stored_changes_have_their_revision_and_their_status() {
+        let (working, done) = (
+            status(TaskState::Working, 1),
+            status(TaskState::Completed, 1),
+        );
+        let mut stored = record("t", "ann", "c", 0);
+        let revision = stored.revision;
+        stored.apply(TaskChange::Status(working.clone()), 1);
+        for (revision, status, expected) in [
+            (revision, &working, true),
+            (revision + 1, &working, false),
+            (revision, &done, false),
+        ] {
+            let changes = [TaskChange::Status(status.clone())];
+            assert_eq!(is_stored(&stored, revision, &changes), expected);
+        }
+    }
+}

@@ -4,6 +4,7 @@ use a2a::Version;
 use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 use a2a_server::store::redis::RedisStore;
 use a2a_server::store::{Budget, Filter, Retention, StoreError, TaskStore};
+use a2a_server::task_record::TaskChange;
 use chrono::{DateTime, Utc};
 use futures_util::StreamExt;
 use redis::aio::MultiplexedConnection;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use crate::redis::rig::{
     append, chunk, client, create, in_time, record, refused, server, set_state, short_lease_server,
-    until,
+    status, until,
 };
 use testkit::support::redis_server::RedisServer;
 
@@ -305,6 +306,22 @@ async fn stored_task_of_other_id_is_damaged() {
         assert!(store.subscribe("t").await.is_err());
         assert_eq!(store.delete("t").await, Ok(true));
     }
+}
+
+/// A list sends the record of a finished task as it is stored, but only with its checksum.
+#[tokio::test]
+async fn changed_record_of_a_finished_task_is_not_sent() {
+    let (_redis, store, mut other) = start().await;
+    let mut task = create(&store, "t").await;
+    let changes = [TaskChange::Status(status(TaskState::Completed))];
+    task.apply(changes[0].clone(), task.changed_ms + 1);
+    store.finish(&task, &changes).await.unwrap();
+    let page = store.page(&everything(), 0).await.unwrap();
+    let bodies = store.bodies(None, &page.tasks).await.unwrap();
+    let stored = str::from_utf8(bodies[0].as_ref().unwrap()).unwrap();
+    let changed = stored.replace("do it", "do no");
+    run(&mut other, "HSET ~task:t base", Some(changed.as_bytes())).await;
+    assert_eq!(store.bodies(None, &page.tasks).await, Ok(vec![None]));
 }
 
 struct TaskFields;

@@ -8,7 +8,7 @@ use a2a_server::store::{StoreError, Summary, TaskStore, TaskUpdate};
 use a2a_server::task_record::TaskChange;
 use futures_util::StreamExt;
 
-use crate::redis::foreign_data::everything;
+use crate::redis::foreign_data::{everything, start};
 use crate::redis::rig::{append, chunk, connect, corrupt_task, create, in_time, server, set_state};
 use testkit::support::redis_server::RedisServer;
 
@@ -162,6 +162,23 @@ async fn databases_and_prefixes_are_separate() {
     }
     assert_eq!(one.list(&everything()).await.unwrap().total, 1);
     assert_eq!(elsewhere.list(&everything()).await.unwrap().total, 0);
+}
+
+#[tokio::test]
+async fn context_without_a_task_is_kept_for_a_day() {
+    let (_redis, store, mut other) = start().await;
+    for context in ["context-of-t", "empty"] {
+        let created = store.get_or_create_context(context, "ann", "session");
+        created.await.unwrap();
+    }
+    create(&store, "t").await;
+    for (context, expected) in [("context-of-t", -1..=-1), ("empty", 80_000..=86_400)] {
+        let key = format!("remote-agent:opened:{context}");
+        let mut lifetime = redis::cmd("TTL");
+        let lifetime = lifetime.arg(key).query_async(&mut other);
+        let seconds: i64 = lifetime.await.unwrap();
+        assert!(expected.contains(&seconds), "{context}: {seconds} s");
+    }
 }
 
 #[tokio::test]

@@ -61,6 +61,32 @@ async fn model_does_not_answer_for_a_person() {
     }
 }
 
+/// A person who declines a question leaves others to the model, but no sign-in.
+#[tokio::test]
+async fn refusal_is_for_one_question_but_for_every_sign_in() {
+    let sign_in = |text: &str| waits("auth-required", json!([{"kind": "text", "text": text}]));
+    for (rule, declined, next, refused) in [
+        (
+            "person-then-model",
+            question("Where to?"),
+            question("When?"),
+            false,
+        ),
+        ("model", sign_in("Sign in"), sign_in("Once more"), true),
+    ] {
+        let polls = vec![PollReply::Task(next.clone())];
+        let fixture = agent(json!({"answers": rule}), vec![declined], polls);
+        let person = Scripted::new([json!({"action": "decline"})]);
+        call(&fixture.agent, &person, plain()).await;
+        let request = json!({"action": "send", "target_alias": "agent", "task_id": "t", "parts": [{"kind": "text", "text": "At noon"}]});
+        let result = fixture.call(request).await;
+        let reason = &result["error"]["reason"];
+        assert_eq!(reason == "person_required", refused, "{next}: {result}");
+        let sent = fixture.peer.sent.lock().unwrap().len();
+        assert_eq!(sent, 1 + usize::from(!refused), "{next}");
+    }
+}
+
 /// A person's message that fails leaves their refusal: the model may not answer next.
 #[tokio::test]
 async fn message_of_a_person_that_fails_does_not_clear_their_refusal() {
