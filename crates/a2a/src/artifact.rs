@@ -246,6 +246,7 @@ pub(super) fn check(value: &Value) -> Result<(), ShapeError> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
