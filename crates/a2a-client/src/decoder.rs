@@ -1,6 +1,6 @@
 //! Decodes responses and events of both bindings.
 
-use a2a::{Dialect, Event, Reply, ShapeError, Task, Transport};
+use a2a::{Dialect, Event, Reply, ShapeError, Task, Transport, split_event};
 use base::json::{self, Limits, encoded_bytes};
 use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
 use serde_json::Value;
@@ -67,37 +67,41 @@ impl Decoder {
         }
     }
 
-    /// Decodes the data of a server-sent event. Returns `None` for data that is no event of A2A, such as `ping`, `[DONE]`,
-    /// `{}` or `{"type": "heartbeat"}`: servers send these to keep a connection open. Every event is an object, so data
-    /// that does not begin like one loses nothing.
+    /// Decodes the data of a server-sent event, which may hold several events of A2A. Returns none for data that holds none, such
+    /// as `ping`, `[DONE]`, `{}` or `{"type": "heartbeat"}`: servers send these to keep a connection open. Every event is
+    /// an object, so data that does not begin like one loses nothing.
     pub(super) fn event(
         self,
         data: &str,
         limits: Limits,
         secrets: &PeerSecrets,
-    ) -> Result<Option<Event>, PeerError> {
+    ) -> Result<Vec<Event>, PeerError> {
         if !data
             .trim_start_matches(['\u{FEFF}', ' ', '\t', '\n'])
             .starts_with('{')
         {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let mut event: Value = json::from_str(data, limits)
             .map_err(|error| unreadable("an event of the stream", &error))?;
         secrets.scrub_response(&mut event);
         if names_keep_alive(&event) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         // Some servers omit the envelope of JSON-RPC.
         if event.get("result").is_some() || event.get("error").is_some() {
             event = self.result(event, false, secrets)?;
             if names_keep_alive(&event) {
-                return Ok(None);
+                return Ok(Vec::new());
             }
         }
         match self.error(&event, secrets) {
             Some(error) => Err(error),
-            None => self.dialect.read_event(event).map_err(shape_error),
+            None => split_event(event)
+                .into_iter()
+                .filter_map(|event| self.dialect.read_event(event).transpose())
+                .collect::<Result<_, _>>()
+                .map_err(shape_error),
         }
     }
 }
@@ -237,7 +241,28 @@ mod tests {
             }) {
                 let limits = Limits::NONE;
                 let event = decoder(transport).event(&data, limits, &secrets());
-                assert_eq!(event.unwrap(), None, "{data}");
+                assert_eq!(event.unwrap(), [], "{data}");
+            }
+        }
+    }
+
+    #[test]
+    fn object_with_several_events_is_all_of_them_and_ends_with_the_state() {
+        let status = json!({"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}});
+        let artifact = json!({"artifactId": "a", "parts": [{"text": "hello"}]});
+        let data = json!({
+            "statusUpdate": status,
+            "artifactUpdate": {"taskId": "t", "artifact": artifact},
+        });
+        let wrapped = json!({"jsonrpc": "2.0", "id": 1, "result": data});
+        for transport in ALL {
+            for data in [&data, &wrapped] {
+                let events = decoder(transport).event(&data.to_string(), Limits::NONE, &secrets());
+                let events = events.unwrap();
+                assert!(
+                    matches!(events[..], [Event::Artifact(_), Event::Status(_)]),
+                    "{events:?}"
+                );
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Decodes streams of events.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use a2a::{Event, Reply};
@@ -19,6 +20,8 @@ pub(super) struct Events {
     secrets: Arc<PeerSecrets>,
     field_order: Option<FieldOrder>,
     answer_bytes: usize,
+    /// Further events of the last data, and the bytes that each counts.
+    pending: VecDeque<(Event, usize)>,
     ended: bool,
     /// Whether data has come that is no event.
     has_skipped: bool,
@@ -40,20 +43,21 @@ impl Events {
             secrets,
             field_order,
             answer_bytes,
+            pending: VecDeque::new(),
             ended: false,
             has_skipped: false,
             has_event: false,
         }
     }
 
-    /// Decodes the data of an event; `None` for one that only keeps the connection open.
-    fn read(&self, data: &str) -> Result<Option<Event>, PeerError> {
+    /// Decodes the data of an event; none for one that only keeps the connection open.
+    fn read(&self, data: &str) -> Result<Vec<Event>, PeerError> {
         let limits = response_json::answer_limits(self.answer_bytes);
-        let event = self.decoder.event(data, limits, &self.secrets)?;
+        let events = self.decoder.event(data, limits, &self.secrets)?;
         if let Some(order) = &self.field_order {
             order.note(data.as_bytes());
         }
-        Ok(event)
+        Ok(events)
     }
 
     async fn step(&mut self) -> NextEvent {
@@ -61,11 +65,18 @@ impl Events {
             return None;
         }
         let event = loop {
+            if let Some(event) = self.pending.pop_front() {
+                break Some(Ok(event));
+            }
             match self.reader.next().await {
                 Some(Ok(SseItem::Event { data, .. })) if !data.is_empty() => {
                     match self.read(&data) {
-                        Ok(Some(event)) => break Some(Ok((event, response_json::size(&data)))),
-                        Ok(None) => self.has_skipped = true,
+                        Ok(events) if events.is_empty() => self.has_skipped = true,
+                        Ok(events) => {
+                            let bytes = response_json::size(&data);
+                            self.pending
+                                .extend(events.into_iter().map(|event| (event, bytes)));
+                        }
                         // The connection and the events after it are intact.
                         Err(error) if error.kind == PeerErrorKind::InvalidResponse => {
                             self.has_event = true;
