@@ -6,8 +6,8 @@ use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
 use serde_json::Value;
 
 use super::error::{
-    MAX_ERROR_DATA, code, kind_of, names_a2a_error, names_protocol_error, parse, reason_in,
-    status_of,
+    MAX_ERROR_DATA, code, kind_of, message_in, names_a2a_error, names_protocol_error, parse,
+    reason_in, status_of,
 };
 use super::peer_secrets::PeerSecrets;
 use super::response_json::unreadable;
@@ -56,15 +56,39 @@ impl Decoder {
     pub(super) fn task(self, result: Value, secrets: &PeerSecrets) -> Result<Task, PeerError> {
         match self.error(&result, secrets) {
             Some(error) => Err(error),
-            None => self.dialect.read_task(result).map_err(shape_error),
+            None => {
+                let text = stated(&result, secrets);
+                let task = self.dialect.read_task(result).map_err(shape_error);
+                task.map_err(|error| stating(error, text))
+            }
         }
     }
 
     pub(super) fn reply(self, result: Value, secrets: &PeerSecrets) -> Result<Reply, PeerError> {
         match self.error(&result, secrets) {
             Some(error) => Err(error),
-            None => self.dialect.read_reply(result).map_err(shape_error),
+            None => {
+                let text = stated(&result, secrets);
+                let reply = self.dialect.read_reply(result).map_err(shape_error);
+                reply.map_err(|error| stating(error, text))
+            }
         }
+    }
+
+    /// Returns whether a result is the answer to a message, or to a request for a task.
+    pub(super) fn is_reply(self, result: Value) -> bool {
+        self.dialect.read_reply(result).is_ok()
+    }
+
+    /// Returns the error of an event that is named `error` and is no event of A2A: JSON, or a text.
+    pub(super) fn named_error(
+        self,
+        data: &str,
+        limits: Limits,
+        secrets: &PeerSecrets,
+    ) -> PeerError {
+        let error = json::from_str(data, limits).unwrap_or_else(|_| Value::from(data));
+        parse(&error, secrets).unwrap_or_else(|| rpc_error(error, secrets))
     }
 
     /// Decodes the data of a server-sent event, which may hold several events of A2A. Returns none for data that holds none, such
@@ -104,6 +128,32 @@ impl Decoder {
                 .map_err(shape_error),
         }
     }
+}
+
+/// Returns the text in JSON that is no event, answer or task, shortened, without secrets.
+fn stated(json: &Value, secrets: &PeerSecrets) -> Option<String> {
+    message_in(json).map(|text| excerpt(&secrets.scrub(text)))
+}
+
+/// Returns the text in the data of an event that is no event of A2A, shortened, without secrets. A word that keeps the
+/// connection open is none.
+pub(super) fn stated_in(data: &str, limits: Limits, secrets: &PeerSecrets) -> Option<String> {
+    match json::from_str(data, limits) {
+        Ok(json) => stated(&json, secrets),
+        Err(_) => {
+            let text = data.trim();
+            let is_word = text.is_empty() || is_keep_alive(text) || text == "[DONE]";
+            (!is_word).then(|| excerpt(&secrets.scrub(text)))
+        }
+    }
+}
+
+/// Adds the text of the peer to an error.
+pub(super) fn stating(mut error: PeerError, text: Option<String>) -> PeerError {
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        error.message = format!("{}; the peer says: {text}", error.message);
+    }
+    error
 }
 
 /// Returns whether an event names itself as one that keeps the connection open.

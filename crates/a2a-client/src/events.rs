@@ -9,7 +9,7 @@ use base::field_order::FieldOrder;
 use egress::sse::{EventReader, SseItem};
 use peer::{Delivered, EventStream, NextEvent, PeerError, PeerErrorKind};
 
-use super::decoder::Decoder;
+use super::decoder::{Decoder, stated_in, stating};
 use super::error::from_net;
 use super::{peer_secrets::PeerSecrets, response_json};
 
@@ -25,6 +25,8 @@ pub(super) struct Events {
     ended: bool,
     /// Whether data has come that is no event.
     has_skipped: bool,
+    /// The first text in such data.
+    text: Option<String>,
     /// Whether an event has come, readable or not.
     has_event: bool,
 }
@@ -46,6 +48,7 @@ impl Events {
             pending: VecDeque::new(),
             ended: false,
             has_skipped: false,
+            text: None,
             has_event: false,
         }
     }
@@ -60,6 +63,19 @@ impl Events {
         Ok(events)
     }
 
+    /// Notes data that is no event. Returns the error in an event that is named so.
+    fn skip(&mut self, name: Option<&str>, data: &str) -> Option<PeerError> {
+        let limits = response_json::answer_limits(self.answer_bytes);
+        if name == Some("error") {
+            return Some(self.decoder.named_error(data, limits, &self.secrets));
+        }
+        self.has_skipped = true;
+        if self.text.is_none() && !self.has_event {
+            self.text = stated_in(data, limits, &self.secrets);
+        }
+        None
+    }
+
     async fn step(&mut self) -> NextEvent {
         if self.ended {
             return None;
@@ -69,9 +85,13 @@ impl Events {
                 break Some(Ok(event));
             }
             match self.reader.next().await {
-                Some(Ok(SseItem::Event { data, .. })) if !data.is_empty() => {
+                Some(Ok(SseItem::Event { event: name, data })) if !data.is_empty() => {
                     match self.read(&data) {
-                        Ok(events) if events.is_empty() => self.has_skipped = true,
+                        Ok(events) if events.is_empty() => {
+                            if let Some(error) = self.skip(name.as_deref(), &data) {
+                                break Some(Err(error));
+                            }
+                        }
                         Ok(events) => {
                             let bytes = response_json::size(&data);
                             self.pending
@@ -87,7 +107,9 @@ impl Events {
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => break Some(Err(from_net(error))),
-                None if self.has_skipped && !self.has_event => break Some(Err(no_event())),
+                None if self.has_skipped && !self.has_event => {
+                    break Some(Err(stating(no_event(), self.text.take())));
+                }
                 None => break None,
             }
         };
