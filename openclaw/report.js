@@ -72,6 +72,7 @@ export function report(envelope, hint, agent) {
   if (summary?.card_warning) note(withOwnCommand(line(summary.card_warning.message)));
   if (summary?.budget_warning) note(budgetText(summary.budget_warning));
   if (summary?.incomplete) note("part of the result may be missing");
+  if (summary?.query_error) note(`the latest queries of the task failed: ${line(summary.query_error)}`);
   if (summary?.wait_expired) note("the wait ended before the task; `--timeout 10m` waits longer");
   for (const { target_alias: alias, state, error } of summary?.group?.results ?? []) note(`${line(alias)}: ${line(state)}${error ? `: ${line(error.message)}` : ""}`);
   if (summary?.group?.decided_by === "none") note("nothing is decided");

@@ -126,6 +126,7 @@ export interface Summary {
   status_message?: string;
   wait_expired?: boolean;
   incomplete?: boolean;
+  query_error?: string;
   notify?: boolean;
   /** What became of the last question to a person. */
   person?: { outcome: string; question_id?: string };

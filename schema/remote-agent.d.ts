@@ -4986,9 +4986,13 @@ export interface Summary {
    */
   wait_expired?: true;
   /**
-   * The result may lack something: the agent ended the stream before the task, answers no query about it or reports a state that A2A does not define, or part of what the task produced is missing. With `wait_expired`, the latest answers about the task were errors.
+   * The result may lack something: the agent ended the stream before the task, answers no query about it or reports a state that A2A does not define, or part of what the task produced is missing. With `wait_expired`, the latest queries of the task failed.
    */
   incomplete?: true;
+  /**
+   * Why the latest query of the task failed, where the wait expired after it. It may quote the agent.
+   */
+  query_error?: string;
   /**
    * The next step for such a task.
    */

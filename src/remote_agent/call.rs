@@ -3,6 +3,7 @@
 
 mod budget;
 mod card;
+mod next_step;
 mod person;
 mod updates;
 
@@ -35,20 +36,8 @@ use super::{RemoteAgent, UpdateCallback, envelope, render};
 use crate::handles::{Handle, NewHandle};
 use crate::targets::{FetchedCard, Target};
 
+pub(super) use next_step::Incomplete;
 pub(super) use person::{CallPerson, PendingAnswer, Questions, answer_id};
-
-/// Why a result is incomplete, though the peer sends no more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Incomplete {
-    /// Pieces of an ended task may be missing.
-    Pieces,
-    /// The stream ended before the task, and the agent keeps no tasks to query.
-    StreamEnded,
-    /// The agent answered with an open task, and keeps no tasks to query.
-    NoQueries,
-    /// The task stays in a state that A2A does not define.
-    UnknownState,
-}
 
 pub(super) struct Call<'a> {
     pub tool: &'a RemoteAgent,
@@ -80,8 +69,8 @@ pub(super) struct Call<'a> {
     incomplete: Option<Incomplete>,
     /// The peer answered the message for the task of the request, with events that cannot be read.
     continues_task: bool,
-    /// The last query of the task failed.
-    queries_fail: bool,
+    /// Why the last query of the task failed.
+    query_error: Option<String>,
     /// Performs the exchanges with the peer, and records their metrics.
     pub metrics: Arc<CallMetrics>,
     /// The host's session that calls.
@@ -136,7 +125,7 @@ impl<'a> Call<'a> {
             wait_expired: false,
             incomplete: None,
             continues_task: false,
-            queries_fail: false,
+            query_error: None,
             metrics,
             host: None,
             wait_until: None,
@@ -281,9 +270,9 @@ impl<'a> Call<'a> {
         self.continues_task = true;
     }
 
-    /// Notes whether the last query of the task failed.
-    pub(super) fn set_queries_fail(&mut self, fail: bool) {
-        self.queries_fail = fail;
+    /// Notes why the last query of the task failed, or that it did not.
+    pub(super) fn set_query_error(&mut self, error: Option<String>) {
+        self.query_error = error;
     }
 
     /// Adds the only answer to a call.
@@ -346,12 +335,14 @@ impl<'a> Call<'a> {
     }
 
     fn summary(&self) -> Summary<'_> {
+        let query_error = self.query_error.as_deref().filter(|_| self.wait_expired);
         Summary {
             status_message: self.collected.status_text.as_deref(),
             message_text: self.collected.text(),
             artifacts: self.collected.artifacts().collect(),
             wait_expired: self.wait_expired,
-            incomplete: self.incomplete.is_some() || (self.wait_expired && self.queries_fail),
+            incomplete: self.incomplete.is_some() || query_error.is_some(),
+            query_error,
             next_step: self.next_step(),
             message_state: self.message_state(),
             notify: self.notify
@@ -369,49 +360,6 @@ impl<'a> Call<'a> {
     /// Returns what became of the message that the call sent to a working task.
     fn message_state(&self) -> Option<&'static str> {
         self.collected.sent.as_ref()?.1
-    }
-
-    /// Returns the next step for a task that is not done.
-    fn next_step(&self) -> Option<&'static str> {
-        let has_handle = self.handle.is_some();
-        if self.awaits_answer() {
-            return match &self.person.report {
-                Some(report) => self.step_after_person(report),
-                None => self.step_before_person(),
-            };
-        }
-        match (self.wait_expired, self.incomplete) {
-            (true, _) if has_handle && self.queries_fail => Some(
-                "The agent's latest answers about the task were errors, so its state is not certain. Call watch with this task_handle or continuation to wait for more, or status to look once.",
-            ),
-            (true, _) if has_handle => Some(
-                "The task goes on. Call watch with this task_handle or continuation to wait for more, or status to look once.",
-            ),
-            (true, _) => Some(
-                "The agent was not done and named no task to continue. Send with a larger timeout_ms to get the answer.",
-            ),
-            (_, Some(_)) if self.collected.is_terminal_or_interrupted() => Some(
-                "Part of what the task produced may be missing. Call status with this task_handle or continuation to fetch it whole.",
-            ),
-            (_, Some(Incomplete::UnknownState)) => Some(
-                "The agent reports a state that A2A does not define. Call status with this task_handle or continuation later.",
-            ),
-            (_, Some(Incomplete::NoQueries)) => Some(
-                "The agent did not finish the task and answers no query about it. Call status with this task_handle or continuation later.",
-            ),
-            (_, None)
-                if self.message_state() == Some("queued")
-                    && !self.collected.is_terminal_or_interrupted() =>
-            {
-                Some(
-                    "The task has a turn with the message when its running turn has ended. Call watch with this task_handle or continuation to wait for it.",
-                )
-            }
-            (_, Some(_)) => Some(
-                "The agent ended the stream before the task was done. Call status with this task_handle or continuation later.",
-            ),
-            _ => None,
-        }
     }
 
     /// Returns the target and the continuation, which every summary has.
@@ -453,6 +401,7 @@ impl<'a> Call<'a> {
             artifact_page: None,
             wait_expired: false,
             incomplete: false,
+            query_error: None,
             next_step: None,
             message_state: None,
             notify: false,

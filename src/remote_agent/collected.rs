@@ -143,6 +143,25 @@ impl Collected {
             .is_some_and(TaskState::is_terminal_or_interrupted)
     }
 
+    /// Returns whether a completed task has neither shown nor said anything.
+    pub(super) fn lacks_answer(&self) -> bool {
+        self.state == Some(TaskState::Completed)
+            && self.message_text.is_none()
+            && self.artifacts().next().is_none()
+            && self.status_parts().is_empty()
+    }
+
+    /// Returns whether an event of a task that is terminal reports another state.
+    pub(super) fn contradicts_end(&self, event: &Event) -> bool {
+        let state = match event {
+            Event::Task(task) => task.state(),
+            Event::Status(update) => update.state(),
+            _ => return false,
+        };
+        let known = self.state.as_ref();
+        known.is_some_and(|known| known.is_terminal() && *known != state)
+    }
+
     /// Adds one event that came in `bytes` bytes of JSON.
     ///
     /// # Errors

@@ -189,6 +189,8 @@ pub(super) struct Summary<'a> {
     #[serde(skip_serializing_if = "is_false")]
     pub(super) incomplete: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) query_error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_step: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message_state: Option<&'static str>,

@@ -439,6 +439,10 @@ impl Reason {
             (Delivered::No, _) => None,
             (_, false) if self == Self::InvalidResponse => Some(UNREADABLE),
             (_, true) if self == Self::InvalidResponse => Some(HAS_TASK),
+            // The cause that an error names says more. The request was right for the task that it became.
+            (_, true) if matches!(self, Self::RpcError | Self::AgentError) && cause.is_none() => {
+                Some(HAS_TASK)
+            }
             _ if !self.row().repeats => None,
             // A message refused for a quota is for later, also one that a server before the agent refused.
             (_, false) if cause == Some(PeerCause::Quota) => None,

@@ -166,21 +166,26 @@ async fn subscribe(
     }))
 }
 
-/// Requests the ended task if the call may have missed pieces of it and has received no snapshot since. Repeats a request
-/// whose failure may pass, where pieces are certainly missing.
+/// Requests the ended task if the call may have missed pieces of it and has received no snapshot since, or if the task is
+/// completed without an answer: some agents show it only with the task. Repeats a request whose failure may pass, where
+/// pieces are certainly missing.
 async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolError> {
     let Some(task_id) = call.followed_task().map(str::to_owned) else {
         return Ok(());
     };
     let gap = call.collected.gap();
-    if gap == Gap::None {
+    if gap == Gap::None && !call.collected.lacks_answer() {
         return Ok(());
     }
     let pauses = call.tool.poll_intervals.polls().delays();
     let mut pauses = pauses.take(MAX_REPEATED_FETCHES);
     loop {
         let answer = timeout(call.tool.poll_intervals.idle, call.get_task(peer, &task_id));
-        let pause = match call.deadline.run(answer).await? {
+        let answer = match call.deadline.run(answer).await {
+            Err(error) if gap == Gap::None && error.reason == Reason::Timeout => return Ok(()),
+            answer => answer?,
+        };
+        let pause = match answer {
             Ok(Ok(task)) => {
                 call.add_snapshot(task, Source::Polled)?;
                 return Ok(());
@@ -255,16 +260,23 @@ async fn poll(
     let mut pause = if immediately { None } else { pauses.next() };
     let (mut failed, mut unchanged) = (0, 0);
     loop {
+        let asked = Instant::now() + pause.unwrap_or_default();
         let request = async {
             if let Some(pause) = pause {
                 sleep(pause).await;
             }
             call.get_task(peer, task_id).await
         };
-        match call.deadline.run(request).await? {
+        let answer = call.deadline.run(request).await.inspect_err(|_| {
+            // A shorter wait says nothing of the agent.
+            if asked.elapsed() > call.tool.poll_intervals.first_poll {
+                call.set_query_error(Some("the agent did not answer in time".to_owned()));
+            }
+        });
+        match answer? {
             Ok(task) => {
                 failed = 0;
-                call.set_queries_fail(false);
+                call.set_query_error(None);
                 // The known state may be stale.
                 call.collected.open_gap(Gap::Open);
                 let is_foreign = task.state().is_foreign();
@@ -285,9 +297,9 @@ async fn poll(
                 }
             }
             Err(error) => {
-                let recovery = after(Place::Query, &error, call.collected.count() > 0);
-                let is_unreachable = error.kind.is_unreachable();
-                failed += u32::from(!is_unreachable);
+                let is_known = call.collected.count() > 0;
+                let recovery = after(Place::Query, &error, is_known);
+                failed += u32::from(!(is_known && error.kind.is_unreachable()));
                 let is_repeated = match recovery {
                     Recovery::Skip => failed < MAX_FAILED_QUERIES,
                     Recovery::SkipOnce => failed < 2,
@@ -296,7 +308,7 @@ async fn poll(
                 if !is_repeated {
                     return Ok(ConnectionEnd::Lost(LostConnection::from_error(error)));
                 }
-                call.set_queries_fail(!is_unreachable);
+                call.set_query_error(Some(error.message));
             }
         }
         pause = pauses.next();

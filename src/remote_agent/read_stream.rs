@@ -3,7 +3,7 @@
 use tokio::select;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use a2a::{Event, Task};
+use a2a::{Event, Task, Version};
 use egress::NetFault;
 use peer::{EventStream, NextEvent, Peer, PeerError, PeerErrorKind};
 
@@ -74,8 +74,8 @@ pub(super) async fn read_stream(
     mut first: Option<FirstEvent>,
 ) -> Result<ConnectionEnd, ToolError> {
     let subscribed = first.is_some();
-    // The answer to a message may begin another task.
-    let task_id = match subscribed {
+    // The answer to a message may begin another task, which its first event names.
+    let mut task_id = match subscribed {
         true => call.followed_task().map(str::to_owned),
         false => None,
     };
@@ -110,17 +110,20 @@ pub(super) async fn read_stream(
         };
         match event {
             Some(Ok((event, bytes))) => {
-                if let Err(error) = check_event(task_id.as_deref(), &event) {
+                let checked = check_event(task_id.as_deref(), &event);
+                if checked.is_err() || call.collected.contradicts_end(&event) {
+                    // A sub-task of an agent that forwards its events, or a state after the end, says nothing of the task.
                     call.release_update();
-                    let Some(error) = unreadable.add(call, error) else {
-                        silence.has_events = true;
-                        call.deadline.check_expired()?;
-                        continue;
-                    };
-                    return on_error(call, error, progressed, Place::Event);
+                    unreadable.first = unreadable.first.or(checked.err());
+                    silence.has_events = true;
+                    call.deadline.check_expired()?;
+                    continue;
                 }
                 call.metrics.record_event(&event, bytes);
-                let last = is_last(&event);
+                if task_id.is_none() && is_of_task(&event) {
+                    task_id = event.task_id().map(str::to_owned);
+                }
+                let last = is_last(&event, peer);
                 let is_unknown = matches!(event, Event::Unknown(_));
                 unreadable.in_a_row = 0;
                 progressed |= add_event(call, event, bytes, &mut first)?;
@@ -160,9 +163,17 @@ pub(super) async fn read_stream(
     }
 }
 
-/// Refuses an event of another task than the subscribed one: `task_id`.
+/// Refuses an event of another task than the known one: `task_id`.
 fn check_event(task_id: Option<&str>, event: &Event) -> Result<(), PeerError> {
     task_id.map_or(Ok(()), |task_id| check_task(task_id, event.task_id()))
+}
+
+/// Returns whether the event is of a task, and its id therefore that of the task that a message began.
+fn is_of_task(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Task(_) | Event::Status(_) | Event::Artifact(_)
+    )
 }
 
 /// The unreadable events of a connection.
@@ -321,10 +332,15 @@ async fn query_silent(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
     answer.await.ok()?.ok()
 }
 
-/// Returns whether the peer marks the event as its last, and its state agrees.
-fn is_last(event: &Event) -> bool {
+/// Returns whether the peer marks the event as its last, and its state agrees. Events of A2A 1.0 have no such mark: the
+/// reader sets it by the state.
+fn is_last(event: &Event, peer: &dyn Peer) -> bool {
     match event {
-        Event::Status(update) => update.is_final() && update.state().is_terminal_or_interrupted(),
+        Event::Status(update) => {
+            update.is_final()
+                && update.state().is_terminal_or_interrupted()
+                && peer.protocol().version != Version::V1_0.as_str()
+        }
         _ => false,
     }
 }

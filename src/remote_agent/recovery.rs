@@ -61,7 +61,8 @@ pub(super) enum Recovery {
 /// | another error of the agent | query | query | give up |
 /// | credentials, address, TLS, redirects | give up | query, if the task is known | give up |
 ///
-/// A query of a task of which nothing is known gives up after any error.
+/// A query of a task of which nothing is known is repeated only after an answer that cannot be read, a broken connection, or an
+/// error of the agent that may pass: its id may be wrong, and the target's address too.
 pub(super) fn after(place: Place, error: &PeerError, is_known: bool) -> Recovery {
     use PeerErrorKind as K;
     let kind = error.kind;
@@ -84,6 +85,13 @@ pub(super) fn after(place: Place, error: &PeerError, is_known: bool) -> Recovery
             _ => Recovery::Query,
         },
         Place::Query if is_known && (kind.is_unreachable() || is_temporary(error)) => {
+            Recovery::Skip
+        }
+        Place::Query
+            if kind.is_cut()
+                || (matches!(kind, K::Rpc | K::HttpStatus | K::InvalidResponse)
+                    && is_temporary(error)) =>
+        {
             Recovery::Skip
         }
         Place::Query
@@ -214,13 +222,25 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_ends_with_the_first_error_of_a_query() {
-        for kind in [
-            PeerErrorKind::Net(NetFault::Unreachable),
-            PeerErrorKind::InvalidResponse,
+    fn nothing_known_ends_with_an_error_that_does_not_pass() {
+        use PeerErrorKind as K;
+        use Recovery::{GiveUp, Skip};
+        for (fault, expected) in [
+            (error(K::Net(NetFault::Unreachable), None, None), GiveUp),
+            (
+                error(K::Net(NetFault::TokenUnavailable), None, None),
+                GiveUp,
+            ),
+            (error(K::HttpStatus, Some(404), None), GiveUp),
+            (error(K::Rpc, None, Some(-32001)), GiveUp),
+            (error(K::AuthRequired, Some(401), None), GiveUp),
+            (error(K::InvalidResponse, None, None), Skip),
+            (error(K::Net(NetFault::Cut), None, None), Skip),
+            (error(K::HttpStatus, Some(524), None), Skip),
+            (error(K::Rpc, None, Some(-32603)), Skip),
         ] {
-            let recovery = after(Place::Query, &error(kind, None, None), false);
-            assert_eq!(recovery, Recovery::GiveUp, "{kind:?}");
+            let recovery = after(Place::Query, &fault, false);
+            assert_eq!(recovery, expected, "{fault:?}");
         }
         let refused = after(
             Place::Subscription,

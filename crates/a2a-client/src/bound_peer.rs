@@ -86,12 +86,24 @@ impl BoundPeer {
         }
     }
 
-    fn result(&self, response: &PlainResponse) -> Result<Value, PeerError> {
-        self.http.result(response, self.decoder())
+    /// Returns the result in a response. Some servers answer with events: the result is that of the last one that has a task,
+    /// a message or an error, else of the last one.
+    async fn result(&self, response: &PlainResponse) -> Result<Value, PeerError> {
+        let decoder = self.decoder();
+        let result = |response: &PlainResponse| self.http.result(response, decoder);
+        let Some(documents) = self.http.documents(response).await? else {
+            return result(response);
+        };
+        let is_answer = |document: &&PlainResponse| match result(document) {
+            Ok(found) => decoder.is_reply(found),
+            Err(error) => error.kind == PeerErrorKind::Rpc,
+        };
+        let answer = documents.iter().rev().find(is_answer);
+        result(answer.or(documents.last()).unwrap_or(response))
     }
 
     async fn call(&self, request: Request<'_>) -> Result<Value, PeerError> {
-        self.result(&self.response(&request).await?)
+        self.result(&self.response(&request).await?).await
     }
 
     /// Reads the answer to a message. Requests the task of an answer that names it and cannot be read otherwise: the peer has
@@ -128,7 +140,7 @@ impl BoundPeer {
         Ok(match response {
             StreamResponse::Events(reader) => Box::new(self.http.events(reader, decoder)),
             StreamResponse::Plain(response) => {
-                let result = self.result(&response)?;
+                let result = self.result(&response).await?;
                 let reply = self.reply(result).await?;
                 Box::new(SingleEvent(Some((reply, response.body.len()))))
             }
@@ -205,7 +217,7 @@ impl Peer for BoundPeer {
         let response = self.response(&Request::Cancel(task_id)).await?;
         let result = match response.body.trim_ascii() {
             b"" | b"null" => Value::Null,
-            _ => self.result(&response)?,
+            _ => self.result(&response).await?,
         };
         let is_empty = result.is_null() || result.as_object().is_some_and(Map::is_empty);
         if !is_empty {

@@ -1,14 +1,14 @@
 //! Decodes responses and events of both bindings.
 
-use a2a::{Dialect, Event, Reply, ShapeError, Task, Transport};
+use a2a::{Dialect, Event, Reply, ShapeError, Task, Transport, split_event};
 use base::json::{self, Limits, encoded_bytes};
 use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::{
-    MAX_ERROR_DATA, code, kind_of, names_a2a_error, names_protocol_error, parse, reason_in,
-    status_of,
+    MAX_ERROR_DATA, code, kind_of, message_in, names_a2a_error, names_protocol_error, parse,
+    reason_in, status_of,
 };
 use super::peer_secrets::PeerSecrets;
 use super::response_json::unreadable;
@@ -68,31 +68,55 @@ impl Decoder {
     pub(super) fn task(self, result: Value, secrets: &PeerSecrets) -> Result<Task, PeerError> {
         match self.error(&result, secrets) {
             Some(error) => Err(error),
-            None => self.dialect.read_task(result).map_err(shape_error),
+            None => {
+                let text = stated(&result, secrets);
+                let task = self.dialect.read_task(result).map_err(shape_error);
+                task.map_err(|error| stating(error, text))
+            }
         }
     }
 
     pub(super) fn reply(self, result: Value, secrets: &PeerSecrets) -> Result<Reply, PeerError> {
         match self.error(&result, secrets) {
             Some(error) => Err(error),
-            None => self.dialect.read_reply(result).map_err(shape_error),
+            None => {
+                let text = stated(&result, secrets);
+                let reply = self.dialect.read_reply(result).map_err(shape_error);
+                reply.map_err(|error| stating(error, text))
+            }
         }
     }
 
-    /// Decodes the data of a server-sent event. Returns `None` for data that is no event of A2A, such as `ping`, `[DONE]`,
-    /// `{}` or `{"type": "heartbeat"}`: servers send these to keep a connection open. Every event is an object, so data
-    /// that does not begin like one loses nothing.
+    /// Returns whether a result is the answer to a message, or to a request for a task.
+    pub(super) fn is_reply(self, result: Value) -> bool {
+        self.dialect.read_reply(result).is_ok()
+    }
+
+    /// Returns the error of an event that is named `error` and is no event of A2A: JSON, or a text.
+    pub(super) fn named_error(
+        self,
+        data: &str,
+        limits: Limits,
+        secrets: &PeerSecrets,
+    ) -> PeerError {
+        let error = json::from_str(data, limits).unwrap_or_else(|_| Value::from(data));
+        parse(&error, secrets).unwrap_or_else(|| rpc_error(error, secrets))
+    }
+
+    /// Decodes the data of a server-sent event, which may hold several events of A2A. Returns none for data that holds none, such
+    /// as `ping`, `[DONE]`, `{}` or `{"type": "heartbeat"}`: servers send these to keep a connection open. Every event is
+    /// an object, so data that does not begin like one loses nothing.
     pub(super) fn event(
         self,
         data: &str,
         limits: Limits,
         secrets: &PeerSecrets,
-    ) -> Result<Option<Event>, PeerError> {
+    ) -> Result<Vec<Event>, PeerError> {
         if !data
             .trim_start_matches(['\u{FEFF}', ' ', '\t', '\n'])
             .starts_with('{')
         {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let enveloped = self.enveloped(data.as_bytes(), limits, false);
         let is_whole = enveloped.is_none();
@@ -101,18 +125,22 @@ impl Decoder {
             event.map_err(|error| unreadable("an event of the stream", &error))?;
         secrets.scrub_response(&mut event);
         if names_keep_alive(&event) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         // Some servers omit the envelope of JSON-RPC.
         if is_whole && (event.get("result").is_some() || event.get("error").is_some()) {
             event = self.result(event, false, secrets)?;
             if names_keep_alive(&event) {
-                return Ok(None);
+                return Ok(Vec::new());
             }
         }
         match self.error(&event, secrets) {
             Some(error) => Err(error),
-            None => self.dialect.read_event(event).map_err(shape_error),
+            None => split_event(event)
+                .into_iter()
+                .filter_map(|event| self.dialect.read_event(event).transpose())
+                .collect::<Result<_, _>>()
+                .map_err(shape_error),
         }
     }
 }
@@ -131,6 +159,32 @@ struct Envelope {
 enum JsonRpcVersion {
     #[serde(rename = "2.0")]
     V2,
+}
+
+/// Returns the text in JSON that is no event, answer or task, shortened, without secrets.
+fn stated(json: &Value, secrets: &PeerSecrets) -> Option<String> {
+    message_in(json).map(|text| excerpt(&secrets.scrub(text)))
+}
+
+/// Returns the text in the data of an event that is no event of A2A, shortened, without secrets. A word that keeps the
+/// connection open is none.
+pub(super) fn stated_in(data: &str, limits: Limits, secrets: &PeerSecrets) -> Option<String> {
+    match json::from_str(data, limits) {
+        Ok(json) => stated(&json, secrets),
+        Err(_) => {
+            let text = data.trim();
+            let is_word = text.is_empty() || is_keep_alive(text) || text == "[DONE]";
+            (!is_word).then(|| excerpt(&secrets.scrub(text)))
+        }
+    }
+}
+
+/// Adds the text of the peer to an error.
+pub(super) fn stating(mut error: PeerError, text: Option<String>) -> PeerError {
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        error.message = format!("{}; the peer says: {text}", error.message);
+    }
+    error
 }
 
 /// Returns whether an event names itself as one that keeps the connection open.
@@ -276,7 +330,7 @@ mod tests {
         ] {
             let data = envelope.replace("RESULT", result);
             let event = decoder(Transport::JsonRpc).event(&data, Limits::NONE, &secrets());
-            let event = event.unwrap().unwrap();
+            let event = event.unwrap().remove(0);
             assert!(
                 matches!(&event, Event::Task(task) if task.id() == Some("t")),
                 "{data}"
@@ -307,7 +361,28 @@ mod tests {
             }) {
                 let limits = Limits::NONE;
                 let event = decoder(transport).event(&data, limits, &secrets());
-                assert_eq!(event.unwrap(), None, "{data}");
+                assert_eq!(event.unwrap(), [], "{data}");
+            }
+        }
+    }
+
+    #[test]
+    fn object_with_several_events_is_all_of_them_and_ends_with_the_state() {
+        let status = json!({"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}});
+        let artifact = json!({"artifactId": "a", "parts": [{"text": "hello"}]});
+        let data = json!({
+            "statusUpdate": status,
+            "artifactUpdate": {"taskId": "t", "artifact": artifact},
+        });
+        let wrapped = json!({"jsonrpc": "2.0", "id": 1, "result": data});
+        for transport in ALL {
+            for data in [&data, &wrapped] {
+                let events = decoder(transport).event(&data.to_string(), Limits::NONE, &secrets());
+                let events = events.unwrap();
+                assert!(
+                    matches!(events[..], [Event::Artifact(_), Event::Status(_)]),
+                    "{events:?}"
+                );
             }
         }
     }

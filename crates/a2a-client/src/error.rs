@@ -73,11 +73,15 @@ pub(super) fn from_status(
 
 /// Returns the message in an error body of HTTP+JSON, JSON-RPC or `application/problem+json`.
 fn error_message(body: &[u8]) -> Option<String> {
-    let json = response_json::error_body(body)?;
+    message_in(&response_json::error_body(body)?).map(str::to_owned)
+}
+
+/// Returns the message in JSON that is an error, or that should be something else and may say why it is not.
+pub(super) fn message_in(json: &Value) -> Option<&str> {
     let mut messages = ["/error/message", "/message", "/detail"]
         .iter()
         .filter_map(|place| json.pointer(place)?.as_str());
-    messages.next().map(str::to_owned)
+    messages.next()
 }
 
 /// Returns the content type of a response, for a message.

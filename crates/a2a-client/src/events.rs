@@ -1,5 +1,6 @@
 //! Decodes streams of events.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use a2a::{Event, Reply};
@@ -8,7 +9,7 @@ use base::field_order::FieldOrder;
 use egress::sse::{EventReader, SseItem};
 use peer::{Delivered, EventStream, NextEvent, PeerError, PeerErrorKind};
 
-use super::decoder::Decoder;
+use super::decoder::{Decoder, stated_in, stating};
 use super::error::from_net;
 use super::{peer_secrets::PeerSecrets, response_json};
 
@@ -19,9 +20,13 @@ pub(super) struct Events {
     secrets: Arc<PeerSecrets>,
     field_order: Option<FieldOrder>,
     answer_bytes: usize,
+    /// Further events of the last data, and the bytes that each counts.
+    pending: VecDeque<(Event, usize)>,
     ended: bool,
     /// Whether data has come that is no event.
     has_skipped: bool,
+    /// The first text in such data.
+    text: Option<String>,
     /// Whether an event has come, readable or not.
     has_event: bool,
 }
@@ -40,20 +45,35 @@ impl Events {
             secrets,
             field_order,
             answer_bytes,
+            pending: VecDeque::new(),
             ended: false,
             has_skipped: false,
+            text: None,
             has_event: false,
         }
     }
 
-    /// Decodes the data of an event; `None` for one that only keeps the connection open.
-    fn read(&self, data: &str) -> Result<Option<Event>, PeerError> {
+    /// Decodes the data of an event; none for one that only keeps the connection open.
+    fn read(&self, data: &str) -> Result<Vec<Event>, PeerError> {
         let limits = response_json::answer_limits(self.answer_bytes);
-        let event = self.decoder.event(data, limits, &self.secrets)?;
+        let events = self.decoder.event(data, limits, &self.secrets)?;
         if let Some(order) = &self.field_order {
             order.note(data.as_bytes());
         }
-        Ok(event)
+        Ok(events)
+    }
+
+    /// Notes data that is no event. Returns the error in an event that is named so.
+    fn skip(&mut self, name: Option<&str>, data: &str) -> Option<PeerError> {
+        let limits = response_json::answer_limits(self.answer_bytes);
+        if name == Some("error") {
+            return Some(self.decoder.named_error(data, limits, &self.secrets));
+        }
+        self.has_skipped = true;
+        if self.text.is_none() && !self.has_event {
+            self.text = stated_in(data, limits, &self.secrets);
+        }
+        None
     }
 
     async fn step(&mut self) -> NextEvent {
@@ -61,11 +81,22 @@ impl Events {
             return None;
         }
         let event = loop {
+            if let Some(event) = self.pending.pop_front() {
+                break Some(Ok(event));
+            }
             match self.reader.next().await {
-                Some(Ok(SseItem::Event { data, .. })) if !data.is_empty() => {
+                Some(Ok(SseItem::Event { event: name, data })) if !data.is_empty() => {
                     match self.read(&data) {
-                        Ok(Some(event)) => break Some(Ok((event, response_json::size(&data)))),
-                        Ok(None) => self.has_skipped = true,
+                        Ok(events) if events.is_empty() => {
+                            if let Some(error) = self.skip(name.as_deref(), &data) {
+                                break Some(Err(error));
+                            }
+                        }
+                        Ok(events) => {
+                            let bytes = response_json::size(&data);
+                            self.pending
+                                .extend(events.into_iter().map(|event| (event, bytes)));
+                        }
                         // The connection and the events after it are intact.
                         Err(error) if error.kind == PeerErrorKind::InvalidResponse => {
                             self.has_event = true;
@@ -76,7 +107,9 @@ impl Events {
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => break Some(Err(from_net(error))),
-                None if self.has_skipped && !self.has_event => break Some(Err(no_event())),
+                None if self.has_skipped && !self.has_event => {
+                    break Some(Err(stating(no_event(), self.text.take())));
+                }
                 None => break None,
             }
         };

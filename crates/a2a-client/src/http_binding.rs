@@ -18,7 +18,7 @@ use peer::{PeerConfig, PeerError, PeerErrorKind, excerpt};
 use serde_json::Value;
 use url::{Position, Url};
 
-use super::decoder::Decoder;
+use super::decoder::{Decoder, stating};
 use super::error::{content_type, from_net, from_status, may_be_of_gateway, names_protocol_error};
 use super::events::Events;
 use super::outgoing::{access_to, authorization, configured_headers, set_extensions, set_version};
@@ -284,6 +284,24 @@ impl HttpBinding {
         }
     }
 
+    /// Returns the documents of a response: the data of each event where it is a stream of events, else its body.
+    pub(super) async fn documents(
+        &self,
+        response: &PlainResponse,
+    ) -> Result<Option<Vec<PlainResponse>>, PeerError> {
+        let Some(all) = sse::data_in(&response.body, "the response").await else {
+            return Ok(None);
+        };
+        let documents = all
+            .map_err(from_net)?
+            .into_iter()
+            .map(|data| PlainResponse {
+                headers: response.headers.clone(),
+                body: data.into(),
+            });
+        Ok(Some(documents.collect()))
+    }
+
     /// Parses a response and returns its result by `decoder`.
     pub(super) fn result(
         &self,
@@ -309,7 +327,10 @@ impl HttpBinding {
                 false => "",
             };
             let subject = format!("the response ({kind}, {bytes} bytes{compressed})");
-            response_json::unreadable(&subject, &error)
+            let text = str::from_utf8(&response.body).unwrap_or_default().trim();
+            let is_text = !text.starts_with(['{', '[', '\u{FEFF}']);
+            let text = is_text.then(|| excerpt(&self.secrets.scrub(text)));
+            stating(response_json::unreadable(&subject, &error), text)
         })?;
         Ok(self.received(json, response))
     }

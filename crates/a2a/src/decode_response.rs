@@ -55,6 +55,26 @@ impl Dialect {
     }
 }
 
+/// Splits an object that wraps several events of a stream, and returns any other value alone. The change of the state comes last:
+/// it may end the task.
+pub fn split_event(event: Value) -> Vec<Value> {
+    let Value::Object(mut members) = event else {
+        return vec![event];
+    };
+    let mut wrapped = WRAPPERS.map(|(key, kind)| (key, kind == EventKind::StatusUpdate));
+    wrapped.sort_by_key(|(_, is_last)| *is_last);
+    let is_event = |key: &str| members.get(key).is_some_and(Value::is_object);
+    let count = wrapped.iter().filter(|(key, _)| is_event(key)).count();
+    if count < 2 || members.contains_key("kind") || is_bare(&members) {
+        return vec![Value::Object(members)];
+    }
+    let events = wrapped.iter().filter_map(|(key, _)| {
+        let event = members.remove(*key).filter(Value::is_object)?;
+        Some(json!({ *key: event }))
+    });
+    events.collect()
+}
+
 /// The reader of a dialect.
 #[derive(Clone, Copy)]
 struct Reader(Dialect);

@@ -53,7 +53,7 @@ pub use card::{
     Capabilities, Card, CardExtension, CardView, Interface, Skill, fields as card_fields,
 };
 pub use card_signature::{CanonicalCard, canonical_cards};
-pub use decode_response::data_url;
+pub use decode_response::{data_url, split_event};
 pub use error::{A2aError, ErrorReason};
 pub use event::{ArtifactUpdate, Event, Reply, StatusUpdate};
 pub use json::ShapeError;

@@ -372,7 +372,11 @@ fn print_outcome(
     let unknown = state.filter(|state| TaskState::from_name(state).is_foreign());
     match (&summary["incomplete"], &summary["wait_expired"], unknown) {
         (Value::Bool(true), Value::Bool(true), _) => {
-            note("the agent's latest answers about the task were errors; it may go on");
+            let cause = summary["query_error"].as_str().unwrap_or_default();
+            note(format!(
+                "the latest queries of the task failed; it may go on. The last one: {}",
+                text::line(cause)
+            ));
         }
         (Value::Bool(true), _, Some(state)) => note(format!(
             "the agent reports the state `{state}`, which A2A does not define"

@@ -1,12 +1,96 @@
 //! The lines of an event stream that affect its events, and the size limit of an event.
 //!
 //! WHATWG, "Interpreting an event stream": a field of an unknown name and a value that its field cannot have are ignored.
-//! The parser instead fails at a block without a known field.
+//! The parser instead fails at a block without a known field. Some servers label events and JSON as each other, so a body has
+//! the form of its first bytes.
 
 use bytes::Bytes;
 use memchr::memchr2;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// The fields of an event.
+const FIELDS: [&[u8]; 4] = [b"data:", b"event:", b"id:", b"retry:"];
+
+/// Up to this many blank bytes before the first other one leave the form of a body open.
+pub(super) const MAX_BLANK_BYTES: usize = 64;
+
+/// The form of a body, by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyForm {
+    Events,
+    /// An object or a list.
+    Json,
+    /// Bytes of another encoding than UTF-8, with the words for it.
+    Encoded(&'static str),
+    Other,
+}
+
+/// Returns the form of a body that begins with `head`; `None` if more of it is needed.
+pub(super) fn form_of(head: &[u8]) -> Option<BodyForm> {
+    match head {
+        // RFC 1952 §2.3.1.
+        [0x1F, 0x8B, ..] => {
+            let words = "they are compressed with gzip without a Content-Encoding";
+            return Some(BodyForm::Encoded(words));
+        }
+        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => {
+            return Some(BodyForm::Encoded("they are UTF-16, not UTF-8"));
+        }
+        [0x1F] | [0xFF] | [0xFE] => return None,
+        _ => {}
+    }
+    if BYTE_ORDER_MARK.starts_with(head) {
+        return None;
+    }
+    let text = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
+    let text = text.trim_ascii_start();
+    match text.first() {
+        Some(b'{' | b'[') => Some(BodyForm::Json),
+        Some(b':') => Some(BodyForm::Events),
+        _ if FIELDS.iter().any(|field| text.starts_with(field)) => Some(BodyForm::Events),
+        _ if head.len() < MAX_BLANK_BYTES && FIELDS.iter().any(|field| field.starts_with(text)) => {
+            None
+        }
+        _ => Some(BodyForm::Other),
+    }
+}
+
+/// Makes the lines of a document of JSON those of the data of one event.
+#[derive(Debug, Default)]
+pub(super) struct JsonLines {
+    in_line: bool,
+    bytes: usize,
+}
+
+impl JsonLines {
+    /// Returns the lines of the next bytes.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Bytes {
+        self.bytes += bytes.len();
+        let mut lines = Vec::with_capacity(bytes.len() + 8);
+        for byte in bytes {
+            match byte {
+                b'\n' | b'\r' => {
+                    if std::mem::take(&mut self.in_line) {
+                        lines.push(b'\n');
+                    }
+                }
+                byte => {
+                    if !std::mem::replace(&mut self.in_line, true) {
+                        lines.extend_from_slice(b"data: ");
+                    }
+                    lines.push(*byte);
+                }
+            }
+        }
+        lines.into()
+    }
+
+    /// Returns the size of the document so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
 
 /// Keeps `data` and `event` fields and blank lines, and removes the content of comments and every other line, in constant
 /// memory. Lines end as in [`EventCap`].

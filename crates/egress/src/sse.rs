@@ -4,24 +4,27 @@
 //! and buffer events of any size, and fail at an event without a known field. This module prevents all of that: it sends
 //! the request once, and passes the parser an open body that can be read once and has only known fields.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use base::text::essence;
 use bytes::Bytes;
 use eventsource_client::{BoxStream, Client, ClientBuilder, Error, ReconnectOptions, SSE};
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, stream};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use launchdarkly_sdk_transport::{HttpTransport, ResponseFuture, TransportError};
+use memchr::memchr2;
 use parking_lot::Mutex;
+use serde::de::IgnoredAny;
 
 use super::body::{BodyRest, error_prefix, prefix};
-use super::event_lines::EventCap;
-use super::event_lines::EventLines;
+use super::event_lines::{BodyForm, EventCap, EventLines, JsonLines, MAX_BLANK_BYTES, form_of};
 use super::{ByteStream, HttpClient, NetError, NetFault, Request, Sent, redirect};
 
 /// The memory limits of responses.
@@ -42,7 +45,7 @@ pub enum Opened {
         /// The headers.
         headers: HeaderMap,
     },
-    /// Another response: the status is not 2xx, or the content type is not `text/event-stream`.
+    /// Another response: the status is not 2xx, or neither its content type nor its first bytes are those of events.
     Answer {
         /// The status.
         status: StatusCode,
@@ -89,6 +92,8 @@ pub enum SseItem {
 }
 
 /// Sends `request`, follows redirects as [`redirect::follow`], and reads the head of the response. Adds an `accept` header if there is none.
+/// A body of another content type that begins like events is a stream of events, and one document of JSON with the
+/// content type of events is the data of one event.
 ///
 /// # Errors
 /// Those of the exchange, and of reading a 2xx body that is not an event stream and breaks off.
@@ -101,16 +106,19 @@ pub async fn open(
     request.headers.entry(ACCEPT).or_insert(accept);
     let place = super::error::place(&request.url);
     let response = redirect::follow(net, request).await?.response;
-    if response.status.is_success() && is_event_stream(&response.headers) {
-        let reader = EventReader::new(response.body, limits.event_bytes, place)?;
-        let headers = response.headers;
+    let (status, headers) = (response.status, response.headers);
+    let (is_events, body) = match status.is_success() && !is_event_stream(&headers) {
+        true => begins_with_events(response.body).await,
+        false => (status.is_success(), response.body),
+    };
+    if is_events {
+        let reader = EventReader::new(body, limits.event_bytes, place)?;
         return Ok(Opened::Events { reader, headers });
     }
-    let (status, headers) = (response.status, response.headers);
     let (body, rest) = if status.is_success() {
-        prefix(response.body, limits.answer_bytes).await
+        prefix(body, limits.answer_bytes).await
     } else {
-        error_prefix(response.body, limits.answer_bytes).await
+        error_prefix(body, limits.answer_bytes).await
     };
     match rest {
         // A part of an error is useful; a part of a result is not.
@@ -132,21 +140,78 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     essence(value).eq_ignore_ascii_case("text/event-stream")
 }
 
+/// Reads the first bytes of a body, and returns whether it is one of events, and the whole body.
+async fn begins_with_events(mut body: ByteStream) -> (bool, ByteStream) {
+    let (mut head, mut read) = (Vec::new(), Vec::new());
+    let form = loop {
+        if let Some(form) = form_of(&head) {
+            break Some(form);
+        }
+        let Some(chunk) = body.next().await else {
+            break None;
+        };
+        head.extend(chunk.iter().flatten().take(MAX_BLANK_BYTES));
+        let is_broken = chunk.is_err();
+        read.push(chunk);
+        if is_broken {
+            break None;
+        }
+    };
+    let is_events = form == Some(BodyForm::Events);
+    (is_events, Box::pin(stream::iter(read).chain(body)))
+}
+
+/// How many events of a whole body are kept.
+const MAX_KEPT_EVENTS: usize = 64;
+
+/// Returns the data of the last [`MAX_KEPT_EVENTS`] events in a whole body that begins like events, and `None` for another body.
+/// `place` is its address, for the error.
+///
+/// # Errors
+/// As [`EventReader::next`].
+pub async fn data_in(body: &Bytes, place: &str) -> Option<Result<Vec<String>, NetError>> {
+    if form_of(body) != Some(BodyForm::Events) {
+        return None;
+    }
+    let once: ByteStream = Box::pin(stream::iter([Ok(body.clone())]));
+    let read = async {
+        let mut reader = EventReader::new(once, body.len(), place.to_owned())?;
+        let mut kept = VecDeque::new();
+        while let Some(item) = reader.next().await.transpose()? {
+            if let SseItem::Event { data, .. } = item {
+                if kept.len() == MAX_KEPT_EVENTS {
+                    kept.pop_front();
+                }
+                kept.push_back(data);
+            }
+        }
+        Ok(kept.into())
+    };
+    Some(read.await)
+}
+
 /// The events of one response. Dropping it closes the connection.
 pub struct EventReader {
     /// `None` after the end, which closes the connection.
     events: Option<BoxStream<Result<SSE, Error>>>,
     /// The end of the body, once known.
     end: Option<Result<(), NetError>>,
+    /// Whether the body has ended inside an event, which the parser has still to return.
+    is_unfinished: Arc<AtomicBool>,
     place: String,
 }
 
 impl EventReader {
     fn new(body: ByteStream, event_bytes: usize, place: String) -> Result<Self, NetError> {
+        let is_unfinished = Arc::new(AtomicBool::new(false));
         let body = CappedBody {
             body: Some(body),
+            form: None,
+            head: Vec::new(),
+            json: JsonLines::default(),
             cap: EventCap::default(),
             lines: EventLines::default(),
+            is_unfinished: Arc::clone(&is_unfinished),
             event_bytes,
             place: place.clone(),
         };
@@ -169,6 +234,7 @@ impl EventReader {
         Ok(Self {
             events: Some(client.stream()),
             end: None,
+            is_unfinished,
             place,
         })
     }
@@ -177,12 +243,19 @@ impl EventReader {
     /// that the events report on. Cancelling the wait loses no item.
     ///
     /// # Errors
-    /// The body broke off, ended inside an event, contained an event above the limit, or is not an event stream.
+    /// The body broke off, ended inside an event whose data is no whole document of JSON, contained an event above the limit,
+    /// or is not an event stream.
     /// Further calls return the same error.
     pub async fn next(&mut self) -> Option<Result<SseItem, NetError>> {
         while let Some(events) = &mut self.events {
             match events.next().await {
                 Some(Ok(SSE::Event(event))) => {
+                    if self.is_unfinished.load(Ordering::Relaxed) {
+                        if !is_document(&event.data) {
+                            continue;
+                        }
+                        self.is_unfinished.store(false, Ordering::Relaxed);
+                    }
                     let name = (event.event_type != "message").then_some(event.event_type);
                     return Some(Ok(SseItem::Event {
                         event: name,
@@ -196,11 +269,30 @@ impl EventReader {
                 Some(Err(error)) => {
                     self.end.get_or_insert_with(|| end(&error, &self.place));
                 }
-                None => self.events = None,
+                None => {
+                    self.events = None;
+                    if self.is_unfinished.load(Ordering::Relaxed)
+                        && !matches!(self.end, Some(Err(_)))
+                    {
+                        let message = format!(
+                            "the events of `{}` broke off: the last one is unfinished",
+                            self.place
+                        );
+                        let error = NetError::new(NetFault::Cut, Sent::Unknown, message);
+                        self.end = Some(Err(error));
+                    }
+                }
             }
         }
         self.end.clone()?.err().map(Err)
     }
+}
+
+/// Returns whether the data is one whole document of JSON, which ends where it says: an object or a list.
+fn is_document(data: &str) -> bool {
+    data.trim_start_matches(['\u{FEFF}', ' ', '\t', '\n'])
+        .starts_with(['{', '['])
+        && serde_json::from_str::<IgnoredAny>(data.trim_start_matches('\u{FEFF}')).is_ok()
 }
 
 base::debug_fields!(self: EventReader { place, end });
@@ -245,10 +337,16 @@ impl HttpTransport for TakeBody {
     }
 }
 
-/// A body of lines that the parser knows. Ends with an error if an event exceeds the limit or is unfinished, and after
-/// any error.
+/// A body of lines that the parser knows. Ends with an error if an event exceeds the limit, and after any error. Ends an
+/// unfinished event, and notes that it has.
 struct CappedBody {
     body: Option<ByteStream>,
+    /// The form of the body, once its first bytes show it.
+    form: Option<BodyForm>,
+    /// The first bytes, until then.
+    head: Vec<u8>,
+    json: JsonLines,
+    is_unfinished: Arc<AtomicBool>,
     cap: EventCap,
     lines: EventLines,
     event_bytes: usize,
@@ -257,26 +355,55 @@ struct CappedBody {
 
 impl CappedBody {
     fn check(&mut self, next: Option<Result<Bytes, NetError>>) -> Option<Result<Bytes, NetError>> {
+        let place = &self.place;
         match next {
-            Some(Ok(bytes)) if self.cap.feed(&bytes, self.event_bytes) => {
-                Some(Ok(self.lines.feed(&bytes)))
+            Some(Ok(bytes)) => {
+                if self.form.is_none() {
+                    self.head.extend(bytes.iter().take(MAX_BLANK_BYTES));
+                    self.form = form_of(&self.head);
+                }
+                let (fits, lines) = match self.form {
+                    Some(BodyForm::Encoded(encoding)) => {
+                        let message = format!("the events of `{place}` cannot be read: {encoding}");
+                        return Some(Err(NetError::new(
+                            NetFault::Protocol,
+                            Sent::Unknown,
+                            message,
+                        )));
+                    }
+                    Some(BodyForm::Json) => {
+                        // What is before it is blank.
+                        let start = match self.json.bytes() {
+                            0 => memchr2(b'{', b'[', &bytes).unwrap_or_default(),
+                            _ => 0,
+                        };
+                        let lines = self.json.feed(&bytes[start..]);
+                        (self.json.bytes() <= self.event_bytes, lines)
+                    }
+                    _ => (
+                        self.cap.feed(&bytes, self.event_bytes),
+                        self.lines.feed(&bytes),
+                    ),
+                };
+                if fits {
+                    return Some(Ok(lines));
+                }
+                Some(Err(NetError::new(
+                    NetFault::EventTooLarge,
+                    Sent::Unknown,
+                    format!(
+                        "an event of `{place}` is larger than {} bytes",
+                        self.event_bytes
+                    ),
+                )))
             }
-            Some(Ok(_)) => Some(Err(NetError::new(
-                NetFault::EventTooLarge,
-                Sent::Unknown,
-                format!(
-                    "an event of `{}` is larger than {} bytes",
-                    self.place, self.event_bytes
-                ),
-            ))),
-            None if self.cap.unfinished() => Some(Err(NetError::new(
-                NetFault::Cut,
-                Sent::Unknown,
-                format!(
-                    "the events of `{}` broke off: the last one is unfinished",
-                    self.place
-                ),
-            ))),
+            None if self.cap.unfinished() || self.json.bytes() > 0 => {
+                self.is_unfinished.store(true, Ordering::Relaxed);
+                // The parser returns an event at the blank line after it.
+                let mut end = self.lines.feed(b"\n\n").to_vec();
+                end.extend_from_slice(b"\n\n");
+                Some(Ok(end.into()))
+            }
             other => other,
         }
     }
@@ -290,8 +417,9 @@ impl Stream for CappedBody {
             return Poll::Ready(None);
         };
         let next = std::task::ready!(body.poll_next_unpin(cx));
+        let is_end = next.is_none();
         let next = self.check(next);
-        if !matches!(next, Some(Ok(_))) {
+        if is_end || !matches!(next, Some(Ok(_))) {
             self.body = None;
         }
         Poll::Ready(next.map(|item| item.map_err(TransportError::new)))

@@ -239,6 +239,7 @@ impl From<PeerError> for ToolError {
 mod tests {
     use serde_json::json;
 
+    use super::super::HAS_TASK;
     use super::*;
 
     #[test]
@@ -295,6 +296,34 @@ mod tests {
         let error = error.for_send();
         let hint = error.details.get("hint").and_then(Value::as_str);
         assert!(hint.is_some_and(|hint| hint.contains("became a task")));
+    }
+
+    #[test]
+    fn error_about_a_known_task_leads_to_the_task_unless_it_names_its_cause() {
+        let unknown = PeerCause::UnknownTask.as_str();
+        let request = Reason::RpcError.hint();
+        for (code, status, known, expected) in [
+            (Some(-32600), None, true, HAS_TASK),
+            (Some(-32602), None, true, HAS_TASK),
+            (Some(-32700), None, true, HAS_TASK),
+            (Some(0), None, true, HAS_TASK),
+            (None, Some(409), true, HAS_TASK),
+            (Some(-32602), None, false, request),
+            (None, Some(409), false, request),
+            (Some(-32001), None, true, unknown),
+        ] {
+            let mut error = PeerError::new(PeerErrorKind::Rpc, "no");
+            (error.rpc_code, error.http_status) = (code, status);
+            let mut error = ToolError::from(error);
+            if known {
+                let task = json!({"continuation": {"task": {"task_id": "t"}}});
+                error = error.with("latest_event_summary", task);
+            }
+            let error = error.for_send();
+            let hint = error.details.get("hint").and_then(Value::as_str);
+            let hint = hint.unwrap_or(error.reason.hint());
+            assert_eq!(hint, expected, "{code:?} {status:?} {known}");
+        }
     }
 
     #[test]

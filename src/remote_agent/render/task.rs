@@ -173,6 +173,9 @@ pub(super) fn collect<'a>(
             None => sections.push_shared(section),
         }
     }
+    if let Some(error) = &summary.query_error {
+        sections.push_shared(Section::new("why the latest query failed", &**error));
+    }
     ids(summary, sections);
     // With artifacts it repeats their texts, and without them it may be the status message.
     let answer = summary.message_text.as_deref();

@@ -120,6 +120,9 @@ pub(super) struct Summary<'a> {
     pub(super) wait_expired: bool,
     /// Part of the agent's answer may be missing.
     pub(super) incomplete: bool,
+    /// Why the latest query of the task failed, in words of the tool and the peer.
+    #[serde(borrow)]
+    pub(super) query_error: Option<Text<'a>>,
     /// Whether the host wakes the session when the task ends.
     pub(super) notify: bool,
     /// The tool's own text about the next step.

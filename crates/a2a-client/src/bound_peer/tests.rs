@@ -214,3 +214,103 @@ async fn unreachable_host_of_the_card_names_the_setting_that_replaces_it() {
         }
     }
 }
+
+fn message_request() -> SendRequest {
+    SendRequest {
+        message_id: "m".into(),
+        blocking: true,
+        ..SendRequest::default()
+    }
+}
+
+/// Returns these values as events.
+fn events(values: &[Value]) -> String {
+    values
+        .iter()
+        .map(|value| format!("data: {value}\n\n"))
+        .collect()
+}
+
+#[tokio::test]
+async fn one_answer_may_come_as_events() {
+    let status = |state: &str| json!({"id": "t", "status": {"state": state}});
+    let update = json!({"statusUpdate": {"taskId": "t", "status": {"state": "working"}}});
+    for transport in [Transport::JsonRpc, Transport::HttpJson] {
+        for values in [
+            vec![status("completed")],
+            vec![status("working"), status("completed")],
+            vec![status("completed"), update.clone()],
+        ] {
+            let peer = peer(transport, &[(200, events(&values))]);
+            let task = peer.get_task("t", None).await.unwrap();
+            assert_eq!(task.state(), a2a::TaskState::Completed, "{values:?}");
+        }
+        let error =
+            json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "gone"}});
+        let peer = peer(transport, &[(200, events(&[error]))]);
+        let error = peer.get_task("t", None).await.unwrap_err();
+        assert_eq!(error.rpc_code, Some(-32001), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn text_of_an_unreadable_answer_is_in_the_error() {
+    let detail = json!({"detail": "model overloaded"}).to_string();
+    let message = json!({"message": "model overloaded"}).to_string();
+    for transport in [Transport::JsonRpc, Transport::HttpJson] {
+        for answer in [&detail, &message, "<html>model overloaded</html>"] {
+            let peer = peer(
+                transport,
+                &[(200, answer.to_owned()), (200, answer.to_owned())],
+            );
+            let sent = peer.send(&message_request()).await.unwrap_err();
+            let got = peer.get_task("t", None).await.unwrap_err();
+            for error in [sent, got] {
+                assert_eq!(error.kind, PeerErrorKind::InvalidResponse, "{error}");
+                assert!(error.message.contains("model overloaded"), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn text_of_a_stream_without_events_is_in_its_error() {
+    let task = json!({"id": "t", "status": {"state": "working"}});
+    for (body, kind) in [
+        (
+            "data: {\"detail\":\"model overloaded\"}\n\n",
+            PeerErrorKind::InvalidResponse,
+        ),
+        (
+            "data: ping\n\ndata: {\"message\":\"model overloaded\"}\n\n",
+            PeerErrorKind::InvalidResponse,
+        ),
+        ("data: model overloaded\n\n", PeerErrorKind::InvalidResponse),
+        (
+            "event: error\ndata: model overloaded\n\n",
+            PeerErrorKind::Rpc,
+        ),
+        (
+            "event: error\ndata: {\"message\":\"model overloaded\"}\n\n",
+            PeerErrorKind::Rpc,
+        ),
+        (
+            &format!("data: {task}\n\nevent: error\ndata: model overloaded\n\n"),
+            PeerErrorKind::Rpc,
+        ),
+    ] {
+        for transport in [Transport::JsonRpc, Transport::HttpJson] {
+            let peer = peer(transport, &[(200, body.to_owned())]);
+            let mut stream = peer.stream(&message_request()).await.unwrap();
+            let error = loop {
+                match stream.next().await {
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => break error,
+                    None => panic!("no error: {body}"),
+                }
+            };
+            assert_eq!(error.kind, kind, "{body}: {error}");
+            assert!(error.message.contains("model overloaded"), "{error}");
+        }
+    }
+}

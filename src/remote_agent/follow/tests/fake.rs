@@ -56,6 +56,8 @@ pub(super) enum PollReply {
     Refused(PeerErrorKind),
     /// An HTTP status.
     Status(u16),
+    /// Never answers.
+    Never,
 }
 
 /// The peer's behaviour, call by call. It repeats the last answer to a poll.
@@ -339,11 +341,12 @@ impl Peer for FakePeer {
     async fn get_task(&self, _: &str, _: Option<u64>) -> Result<Task, PeerError> {
         self.record("get");
         self.0.polled.cancel();
-        let mut polls = self.0.polls.lock().unwrap();
-        let next = if polls.len() > 1 {
-            polls.pop_front()
-        } else {
-            polls.front().cloned()
+        let next = {
+            let mut polls = self.0.polls.lock().unwrap();
+            match polls.len() {
+                0 | 1 => polls.front().cloned(),
+                _ => polls.pop_front(),
+            }
         };
         match next {
             Some(PollReply::Task(task)) => Ok(Task::read(task).unwrap()),
@@ -353,6 +356,7 @@ impl Peer for FakePeer {
                 error.http_status = Some(status);
                 Err(error)
             }
+            Some(PollReply::Never) => std::future::pending().await,
             None => Err(peer_error(PeerErrorKind::Rpc)),
         }
     }

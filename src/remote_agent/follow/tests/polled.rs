@@ -76,6 +76,54 @@ async fn watch_polls_a_peer_without_streaming() {
 }
 
 #[tokio::test]
+async fn first_poll_of_a_watch_is_repeated_like_later_ones() {
+    for failure in [
+        PollReply::Status(500),
+        PollReply::Status(524),
+        PollReply::Refused(PeerErrorKind::InvalidResponse),
+        PollReply::Refused(PeerErrorKind::Net(NetFault::Cut)),
+    ] {
+        for streaming in [false, true] {
+            let fixture = Fixture::new(Script {
+                streaming: Some(streaming),
+                subscriptions: vec![SubscribeReply::Refused(PeerErrorKind::HttpStatus)],
+                polls: vec![failure.clone(), completed(&["done"])],
+                ..Script::default()
+            });
+            let result = fixture.call(watch()).await;
+            assert_eq!(text(&result), "done", "{failure:?}: {result}");
+        }
+        let fixture = Fixture::new(Script {
+            streaming: Some(false),
+            polls: vec![failure.clone()],
+            ..Script::default()
+        });
+        let result = fixture.call(watch()).await;
+        assert_eq!(result["ok"], false, "{failure:?}: {result}");
+        assert_eq!(fixture.calls(), ["get"; 6], "{failure:?}");
+    }
+}
+
+#[tokio::test]
+async fn watch_of_an_unknown_task_fails_at_the_first_poll() {
+    for refusal in [
+        PollReply::Refused(PeerErrorKind::Rpc),
+        PollReply::Refused(PeerErrorKind::AuthRequired),
+        PollReply::Refused(PeerErrorKind::Net(NetFault::Unreachable)),
+        PollReply::Status(404),
+    ] {
+        let fixture = Fixture::new(Script {
+            streaming: Some(false),
+            polls: vec![refusal],
+            ..Script::default()
+        });
+        let result = fixture.call(watch()).await;
+        assert_eq!(result["ok"], false, "{result}");
+        assert_eq!(fixture.calls(), ["get"]);
+    }
+}
+
+#[tokio::test]
 async fn watch_polls_where_announced_streaming_fails() {
     let fixture = streams(
         vec![SubscribeReply::Refused(PeerErrorKind::Rpc)],

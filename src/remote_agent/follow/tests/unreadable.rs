@@ -63,18 +63,31 @@ async fn wait_that_ends_among_failed_queries_is_incomplete() {
         first_poll: std::time::Duration::from_millis(20),
         ..super::fake::quick()
     };
-    let fixture = Fixture::at(
-        slow,
-        Script {
-            streaming: Some(false),
-            answer: Some(task("working", json!([]))),
-            polls: vec![PollReply::Status(500)],
-            ..Script::default()
-        },
-    );
-    let result = fixture.call(within(send(), 300)).await;
-    assert_eq!(result["summary"]["wait_expired"], true, "{result}");
-    assert_eq!(result["summary"]["incomplete"], true, "{result}");
+    for (failure, cause) in [
+        (PollReply::Status(500), "no"),
+        (
+            PollReply::Refused(PeerErrorKind::Net(NetFault::Unreachable)),
+            "no",
+        ),
+        (PollReply::Refused(PeerErrorKind::Net(NetFault::Cut)), "no"),
+        (PollReply::Never, "the agent did not answer in time"),
+    ] {
+        let fixture = Fixture::at(
+            slow.clone(),
+            Script {
+                streaming: Some(false),
+                answer: Some(task("working", json!([]))),
+                polls: vec![failure],
+                ..Script::default()
+            },
+        );
+        let result = fixture.call(within(send(), 300)).await;
+        assert_eq!(result["summary"]["wait_expired"], true, "{result}");
+        assert_eq!(result["summary"]["incomplete"], true, "{result}");
+        assert_eq!(result["summary"]["query_error"], cause, "{result}");
+        let next_step = result["summary"]["next_step"].as_str();
+        assert!(next_step.is_some_and(|step| step.contains("failed")));
+    }
 }
 
 #[tokio::test]
@@ -182,6 +195,33 @@ async fn event_of_another_task_is_skipped() {
         assert_eq!(text(&result), "one two", "{result}");
         let known = &result["summary"]["continuation"]["task"]["task_id"];
         assert_eq!(known, "t", "{result}");
+    }
+}
+
+#[tokio::test]
+async fn events_of_sub_tasks_leave_the_task_of_a_message_alone() {
+    for mut other in [
+        status("completed"),
+        status("failed"),
+        task("completed", json!([artifact("b", &["no"])])),
+        piece("b", "no", false),
+        piece("a", "no", true),
+    ] {
+        let id = match other["kind"] == "task" {
+            true => "id",
+            false => "taskId",
+        };
+        other[id] = "sub-7".into();
+        let mut events = vec![task("working", json!([])), piece("a", "one ", false)];
+        events.extend(vec![other.clone(); 9]);
+        events.extend([piece("a", "two", true), status("completed")]);
+        let fixture = streamed(events, StreamEnd::Close, vec![]);
+        let result = fixture.call(send()).await;
+        assert_eq!(text(&result), "one two", "{result}");
+        assert_eq!(state(&result), "completed", "{result}");
+        let known = &result["summary"]["continuation"]["task"]["task_id"];
+        assert_eq!(known, "t", "{result}");
+        assert_eq!(fixture.calls(), ["stream"], "{other}");
     }
 }
 
