@@ -99,6 +99,10 @@ async function tasks(context) {
     if (!listing.ok) printError(listing.error);
     return [targets, await withLastTexts(place, selected(withAgentTasks(answer?.tasks ?? [], targets), wanted))];
   }, unreachable !== undefined);
+  for (const { target_alias: alias, tasks_more: hasMore, tasks_unreadable: unreadable } of targets) {
+    if (hasMore) note(`${line(alias)} has more tasks than it listed`);
+    if (unreadable) note(`${line(alias)} lists ${unreadable} that cannot be read`);
+  }
   for (const { target_alias: alias, tasks_error: problem } of targets) if (problem) note(problem.reason === "rpc_error" ? `${line(alias)} has no list of tasks` : `${line(alias)} does not list its tasks: ${line(problem.message)}`);
   if (unreachable && all.length === 0) throw new CommandError(`no agent lists tasks, and ${noGateway(unreachable)}`, exitOf("unreachable"));
   if (unreachable) note(`${noGateway(unreachable)}. These are the tasks that the agents list:`);

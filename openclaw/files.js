@@ -204,10 +204,21 @@ function filesOf({ ok, summary, raw }) {
   if (ok !== true) return [];
   const each = /** @type {any[]} */ (/** @type {unknown} */ (raw)) ?? [];
   if (summary?.group) return summary.group.results.flatMap(({ summary = {} }, place) => filesOf({ ok, summary, raw: each[place] }));
-  const parts = (summary?.artifacts ?? []).flatMap((artifact) => artifact.parts ?? []);
-  const message = raw?.kind === "message" && Array.isArray(raw.parts) ? raw.parts : [];
-  return parts.concat(message).flatMap((part) => (part?.kind === "file" && typeof part.file?.bytes === "string" ? [part.file] : []));
+  const answers = Array.isArray(raw?.events) ? raw.events : [raw];
+  const messages = answers.map((one) => (one?.kind === "message" ? one.parts : one?.status?.message?.parts));
+  const lists = (summary?.artifacts ?? []).map((artifact) => artifact.parts).concat(messages);
+  const known = new Set();
+  // Events of a stream repeat a message, and an artifact may have the file of one.
+  return lists.flatMap((parts) => {
+    const all = Array.isArray(parts) ? parts : [];
+    const files = all.flatMap((part) => (part?.kind === "file" && typeof part.file?.bytes === "string" ? [part.file] : []));
+    const added = files.filter((file) => !known.has(identity(file)));
+    for (const file of added) known.add(identity(file));
+    return added;
+  });
 }
+
+const identity = ({ name, bytes }) => JSON.stringify([name, bytes]);
 
 /** @param {Envelope} envelope */
 function taskOf({ summary, raw }) {

@@ -212,9 +212,17 @@ export interface EnvelopeError {
 /** An answer of the library. */
 export type Envelope = EnvelopeFields & ({ ok: true; summary: Summary; error?: undefined } | { ok: false; summary?: undefined; error: EnvelopeError });
 
+/** A message, a task or an event of one. */
+interface Answer {
+  kind?: string;
+  messageId?: string;
+  parts?: Part[];
+  status?: { message?: { parts?: Part[] } };
+}
+
 interface EnvelopeFields {
   action?: string;
-  raw?: { kind?: string; messageId?: string; parts?: Part[] };
+  raw?: Answer & { events?: Answer[] };
 }
 
 export interface ListedTarget {
@@ -225,6 +233,8 @@ export interface ListedTarget {
   streaming_supported?: boolean;
   last_refresh_error?: EnvelopeError;
   tasks?: { task_id: string; status: string; status_message?: string; updated_at?: string }[];
+  tasks_more?: true;
+  tasks_unreadable?: number;
   tasks_error?: EnvelopeError;
   clock_skew_seconds?: number;
   card_pin?: CardPin;

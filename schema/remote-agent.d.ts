@@ -4548,6 +4548,14 @@ export interface ListedTarget {
     updated_at?: string;
     usage?: Usage;
   }[];
+  /**
+   * The agent has more tasks than these, or did not list them in time.
+   */
+  tasks_more?: true;
+  /**
+   * How many elements of the agent's list are no tasks.
+   */
+  tasks_unreadable?: number;
   tasks_error?: Error;
 }
 /**
@@ -5597,9 +5605,9 @@ export interface Update {
   phase: "update";
   summary: UpdateSummary | GroupSummary;
   /**
-   * The event; null in an update about a group.
+   * The event. In an update about a group `raw` of the result that is new, in its place; null without one.
    */
-  raw: Said | null;
+  raw: Said | (Followed | Said | null)[] | null;
 }
 /**
  * The summary of the result, without the accumulated content.

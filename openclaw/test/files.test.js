@@ -270,6 +270,15 @@ test("binary content is not text", () => {
   assert.equal(mediaType(Buffer.from("{}"), "a.json"), "application/json");
 });
 
+test("files of messages and status messages are saved once", async () => {
+  const parts = (name) => [{ kind: "file", file: { name, bytes: "aGVsbG8=" } }];
+  const events = [{ status: { message: { parts: parts("a.txt") } } }, { status: { message: { parts: parts("a.txt") } } }, { kind: "message", parts: parts("b.txt") }];
+  for (const raw of [{ events, finalEvent: events[2] }, events[0]]) {
+    const { saved, failed } = await save({ ok: true, summary: { artifacts: [{ parts: parts("b.txt") }] }, raw }, workspace().workspaceDir);
+    assert.deepEqual([saved.length, failed], [2, []]);
+  }
+});
+
 test("a message of a great many parts is read", async () => {
   const parts = Array.from({ length: 300_000 }, () => ({ kind: "text", text: "" }));
   assert.deepEqual(await save({ ok: true, summary: {}, raw: { kind: "message", parts } }, workspace().workspaceDir), { saved: [], failed: [] });

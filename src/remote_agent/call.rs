@@ -495,8 +495,8 @@ impl<'a> Call<'a> {
         self.stored = None;
         self.store_handle();
         self.flush_updates();
-        let secrets = self.secrets();
-        self.collected.redact(&secrets);
+        self.collected.redact(&self.secrets());
+        self.collected.join_messages();
     }
 }
 

@@ -32,7 +32,8 @@ pub(super) struct Collected {
     pub state: Option<TaskState>,
     /// The text of the task's status message.
     pub status_text: Option<String>,
-    /// The text of its last message, in the stream or in a task's history.
+    /// The text of its last message, in the stream or in a task's history; once the call ends, that of all messages of an answer
+    /// without a task.
     pub message_text: Option<String>,
     /// The kind of answer so far.
     pub(super) kind: Option<Kind>,
@@ -337,6 +338,20 @@ impl Collected {
         }
         if has_message {
             self.message_text = newest_text(message);
+        }
+    }
+
+    /// Joins the texts of an answer of several messages, of those that are kept.
+    pub(super) fn join_messages(&mut self) {
+        if self.kind != Some(Kind::Message) {
+            return;
+        }
+        let events = self.log.iter();
+        let texts = events.filter_map(|(event, _)| text_at(event, &["parts"]));
+        let mut texts: Vec<_> = texts.collect();
+        texts.dedup();
+        if texts.len() > 1 {
+            self.message_text = Some(texts.join("\n\n"));
         }
     }
 

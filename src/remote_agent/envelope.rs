@@ -69,14 +69,18 @@ impl UpdateWriter {
     }
 
     /// Returns the update for an event whose status has the text `status_message`.
-    pub(super) fn write(&mut self, status_message: Option<&str>, event: &Value) -> &str {
+    pub(super) fn write(&mut self, status_message: Option<&str>, event: &impl Serialize) -> &str {
         self.json.truncate(self.head_bytes);
         let written = self.append(status_message, event);
         let json = written.ok().and_then(|()| str::from_utf8(&self.json).ok());
         json.unwrap_or(UNWRITABLE)
     }
 
-    fn append(&mut self, status_message: Option<&str>, event: &Value) -> serde_json::Result<()> {
+    fn append(
+        &mut self,
+        status_message: Option<&str>,
+        event: &impl Serialize,
+    ) -> serde_json::Result<()> {
         let json = &mut self.json;
         if let Some(text) = status_message {
             json.extend_from_slice(br#","status_message":"#);

@@ -266,12 +266,11 @@ impl GroupCall<'_> {
         let Some(updates) = self.tool_call.updates else {
             return;
         };
-        let mut writer = UpdateWriter::new(
-            self.action.as_str(),
-            board.update(ended.filter(|_| self.shows_answers)),
-        );
+        let ended = ended.filter(|_| self.shows_answers);
+        let mut writer = UpdateWriter::new(self.action.as_str(), board.update(ended));
+        let raw = ended.map(|place| board.raw(|other| other == place));
+        let update = writer.write(None, &raw);
         drop(board);
-        let update = writer.write(None, &Value::Null);
         let _ = panics::catch(|| updates(update));
     }
 

@@ -3,19 +3,20 @@
 
 mod local;
 mod rank;
+mod tasks;
 
 use std::cmp::Reverse;
 use std::time::{Duration, SystemTime};
 
-use a2a::{CardView, OAuthFlow, Scheme, Skill, Usage};
+use a2a::{CardView, OAuthFlow, Scheme, Skill};
 use futures_util::stream::FuturesOrdered;
 use futures_util::{StreamExt as _, future};
 use local::AgentPresence;
-use peer::{CallOptions, PeerErrorKind};
 use rank::Query;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
+use tasks::Tasks;
 
 use super::admission::{may_see, sees_all};
 use super::caller::Caller;
@@ -27,12 +28,6 @@ use crate::targets::{FetchedCard, Target, for_user};
 
 /// How long the listing waits for a card or for the local gateway.
 const CARD_WAIT: Duration = Duration::from_secs(10);
-
-/// How many tasks of a peer the listing shows.
-const MAX_LISTED_TASKS: usize = 100;
-
-/// A task that no peer has. A peer that lists no tasks shows with its answer whether it accepts the credential.
-const UNKNOWN_TASK: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Lists every configured target that `caller` may see, with its tasks if the host requests them, and the agents of the
 /// local gateway; those that fit a `query` best come first. Refreshes cards concurrently, as many as calls may run,
@@ -216,7 +211,7 @@ async fn card_and_tasks(
 ) -> (Result<FetchedCard, ToolError>, Tasks) {
     let card = card(tool, target, deadline).await;
     let tasks = match &card {
-        Ok(card) if caller.list_tasks => tasks(tool, target, card, deadline).await,
+        Ok(card) if caller.list_tasks => tasks::list(tool, target, card, deadline).await,
         _ => Tasks::default(),
     };
     (card, tasks)
@@ -238,75 +233,6 @@ async fn card(
             "the agent card did not arrive in time",
         )),
         Err(error) => Err(error),
-    }
-}
-
-/// The tasks of a target, and why they cannot be read.
-#[derive(Default)]
-struct Tasks {
-    listed: Option<Vec<Value>>,
-    error: Option<Value>,
-}
-
-impl Tasks {
-    fn merge_into(self, target: &mut Value) {
-        if let Some(tasks) = self.listed {
-            target["tasks"] = tasks.into();
-        }
-        if let Some(error) = self.error {
-            target["tasks_error"] = error;
-        }
-    }
-}
-
-/// Requests the tasks that the client of a peer may see. If its protocol has no such list, requests an unknown task instead,
-/// whose error shows whether the peer accepts calls.
-async fn tasks(
-    tool: &RemoteAgent,
-    target: &Target,
-    cached: &FetchedCard,
-    deadline: &Deadline,
-) -> Tasks {
-    let listed = async {
-        let options = CallOptions::default();
-        let peer = tool
-            .directory
-            .open(&target.peer_config, &cached.card, &options)?;
-        let tasks = deadline.run(peer.list_tasks()).await;
-        let secrets = peer.secrets();
-        let tasks = match tasks? {
-            Err(error) if error.kind == PeerErrorKind::UnsupportedVersion => {
-                deadline.run(peer.get_task(UNKNOWN_TASK, None)).await??;
-                return Ok(None);
-            }
-            tasks => tasks?,
-        };
-        let shown = tasks.iter().take(MAX_LISTED_TASKS).map(|task| {
-            let mut shown = object([
-                ("task_id", json!(task.id())),
-                ("status", json!(task.state().as_str())),
-                ("status_message", json!(task.status_text())),
-                ("updated_at", task.json()["status"]["timestamp"].clone()),
-            ]);
-            let mut usage = Usage::default();
-            usage.add(task.json());
-            if !usage.is_empty() {
-                shown["usage"] = json!(usage);
-            }
-            secrets.redact_value(&mut shown);
-            shown
-        });
-        Ok::<_, ToolError>(Some(shown.collect()))
-    };
-    match listed.await {
-        Ok(listed) => Tasks {
-            listed,
-            error: None,
-        },
-        Err(error) => Tasks {
-            listed: None,
-            error: Some(envelope::error_json(error)),
-        },
     }
 }
 

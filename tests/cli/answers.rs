@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
 
 use crate::cli::support::*;
@@ -65,6 +65,77 @@ async fn followed_task_shows_states_and_artifact_once() {
         ],
     );
     assert_eq!(output.stderr.matches("completed").count(), 1, "{output:?}");
+}
+
+fn said(parts: Value) -> Value {
+    json!({"kind": "message", "messageId": "m-1", "role": "agent", "contextId": "ctx-1", "parts": parts})
+}
+
+/// Returns a desk that answers each message with `answer`.
+async fn start_answering(answer: Value) -> Peers {
+    let rpc =
+        json!({"message/send": results([answer.clone()]), "message/stream": sse_stream([answer])});
+    start_desk(rpc).await
+}
+
+#[tokio::test]
+async fn message_and_status_are_shown_whole_and_once() {
+    let text = |text: &str| json!({"kind": "text", "text": text});
+    let data = json!({"kind": "data", "data": {"k": 1}});
+    for (parts, shown) in [
+        (json!([text("hel"), text("lo")]), "hel\nlo\n"),
+        (json!([text("hello"), data]), "hello\n{\n  \"k\": 1\n}\n"),
+        (json!([text("hello\n\n")]), "hello\n"),
+        (json!([data]), "{\n  \"k\": 1\n}\n"),
+    ] {
+        let said = said(parts);
+        let of = |state: &str| task("", json!({"status": {"state": state, "message": said}}));
+        let answers = [
+            said.clone(),
+            of("completed"),
+            of("input-required"),
+            of("failed"),
+        ];
+        for answer in answers {
+            let peers = start_answering(answer.clone()).await;
+            for args in [&["hi"][..], &["--follow", "hi"]] {
+                let output = run_subcommand(&peers, "send", args).await;
+                assert_eq!(output.stdout, shown, "{answer} {output:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_message_of_a_stream_is_part_of_the_answer() {
+    let peers =
+        start_desk(json!({"message/stream": sse_stream([message("First."), message("Second.")])}))
+            .await;
+    let output = run_subcommand(&peers, "send", &["--follow", "--json", "hi"]).await;
+    let last = json_lines(&output).pop().unwrap();
+    assert_eq!(last["summary"]["message_text"], "First.\n\nSecond.");
+    assert_eq!(last["raw"]["finalEvent"], message("Second."));
+}
+
+#[tokio::test]
+async fn files_of_messages_and_status_messages_are_saved() {
+    let said = said(json!([
+        {"kind": "text", "text": "See the file."},
+        {"kind": "file", "file": {"name": "a.txt", "mimeType": "text/plain", "bytes": "aGVsbG8="}},
+    ]));
+    let status = json!({"status": {"state": "completed", "message": said}});
+    for answer in [said.clone(), task("", status)] {
+        let peers = start_answering(answer).await;
+        for follow in [&[][..], &["--follow"]] {
+            let directory = scratch("answer-files");
+            let save = ["--save-artifacts", directory.to_str().unwrap(), "hi"];
+            let output = run_subcommand(&peers, "send", &[follow, &save].concat()).await;
+            assert_exit_code(&output, 0);
+            assert_contains(&output.stdout, &["[file: a.txt, text/plain, 5 bytes]"]);
+            let saved = fs::read_to_string(directory.join("a.txt")).unwrap();
+            assert_eq!(saved, "hello", "{output:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -45,6 +45,24 @@ async fn agents_of_a_gateway_and_a2a_agents_mix() {
 }
 
 #[tokio::test]
+async fn answer_of_several_parts_is_printed_once() {
+    let answer = json!({"kind": "message", "messageId": "m-1", "role": "agent",
+        "parts": [{"kind": "text", "text": "hel"}, {"kind": "text", "text": "lo"}, {"kind": "data", "data": 7}]});
+    let desk = json!({"card": card(), "rpc": {"message/stream": sse_stream([answer])}});
+    let peers = Peers::start(&json!({"peers": {"a": desk.clone(), "b": desk}}))
+        .await
+        .unwrap();
+    let targets = ["a", "b"].map(|name| json!({"alias": name, "baseUrl": peers.origin(name)}));
+    let config = config_file("several-parts", &json!({ "targets": targets }));
+    let rest = ["--target", "a", "--target", "b", "--follow", "hi"];
+    let output = run(&[&["send", "--config", &config], &rest[..]].concat()).await;
+    assert_exit_code(&output, 0);
+    let mut answers: Vec<_> = output.stdout.trim_end().split("\n\n").collect();
+    answers.sort_unstable();
+    assert_eq!(answers, ["a:\n  hel\n  lo\n  7", "b:\n  hel\n  lo\n  7"]);
+}
+
+#[tokio::test]
 async fn vote_is_counted_and_its_group_can_be_read_later() {
     let (config, peers) = three("several-vote", ["yes", "Yes", "no"], json!({})).await;
     let saved = scratch("several-vote-saved")

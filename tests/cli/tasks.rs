@@ -1,6 +1,7 @@
 //! The list of tasks.
 
 use serde_json::{Value, json};
+use testkit::conformance::peers::Peers;
 use testkit::support::serve::Server;
 
 use crate::cli::support::*;
@@ -61,4 +62,70 @@ async fn agent_without_a_list_is_named() {
     let output = run_subcommand(&peers, "tasks", &["--state", "done"]).await;
     assert_exit_code(&output, 2);
     assert_contains(&output.stderr, &["input-required"]);
+}
+
+/// Returns a desk of A2A 1.0 that answers requests for its tasks in this order, the last time and again.
+async fn start_listing(pages: Value) -> Peers {
+    let mut card = card();
+    card["supportedInterfaces"] = json!([{"url": "{{origin}}/a2a/jsonrpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]);
+    start_peer(json!({"card": card, "rpc": {"ListTasks": pages}})).await
+}
+
+fn listed(id: &str) -> Value {
+    json!({"id": id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}})
+}
+
+#[tokio::test]
+async fn every_page_and_a_bare_list_are_read() {
+    let page = |id: &str, next: &str| json!({"tasks": [listed(id)], "nextPageToken": next});
+    let repeated = page("t1", "same");
+    for (pages, ids, note) in [
+        (
+            results([json!([listed("t1"), listed("t2")])]),
+            &["t1", "t2"][..],
+            "",
+        ),
+        (
+            results([page("t1", "p2"), page("t2", "p3"), page("t3", "")]),
+            &["t1", "t2", "t3"],
+            "",
+        ),
+        (
+            results([repeated.clone(), repeated]),
+            &["t1"],
+            "it has more tasks than the 1 that it listed",
+        ),
+        (
+            results([json!({"tasks": [listed("t1"), {"id": "t2"}]})]),
+            &["t1"],
+            "1 of the tasks that it lists cannot be read",
+        ),
+    ] {
+        let peers = start_listing(pages.clone()).await;
+        let output = run_subcommand(&peers, "tasks", &["--json"]).await;
+        assert_exit_code(&output, 0);
+        let tasks = json_lines(&output).pop().unwrap()["tasks"].take();
+        let found: Vec<_> = tasks
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|task| task["taskId"].clone())
+            .collect();
+        assert_eq!(found, ids, "{pages}");
+        assert_contains(&output.stderr, &[note]);
+    }
+}
+
+#[tokio::test]
+async fn exit_status_is_that_of_the_agent_that_lists_no_tasks() {
+    for (answer, code) in [
+        (json!({"status": 500, "body": ""}), 1),
+        (json!({"status": 401, "body": ""}), 4),
+        (json!({"result": "tasks"}), 1),
+    ] {
+        let peers = start_listing(json!([answer])).await;
+        let output = run_subcommand(&peers, "tasks", &[]).await;
+        assert_exit_code(&output, code);
+        assert_contains(&output.stderr, &["its tasks cannot be listed: "]);
+    }
 }

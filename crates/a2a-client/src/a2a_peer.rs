@@ -10,7 +10,7 @@ use base::redact::Secrets;
 use egress::NetFault;
 use peer::{
     BoxFuture, Delivered, EventStream, NegotiatedProtocol, NextEvent, Peer, PeerError,
-    PeerErrorKind,
+    PeerErrorKind, TaskPage,
 };
 use tokio::time::timeout;
 
@@ -271,9 +271,10 @@ impl Peer for A2aPeer {
             .await
     }
 
-    async fn list_tasks(&self) -> Result<Vec<Task>, PeerError> {
+    async fn list_tasks(&self, page_token: Option<&str>) -> Result<TaskPage, PeerError> {
         // Only 1.0 lists tasks, so the other version is no fallback.
-        self.interface().binding().list_tasks().await
+        let binding = self.interface().binding();
+        binding.list_tasks(page_token).await
     }
 
     async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {

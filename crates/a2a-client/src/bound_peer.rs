@@ -9,9 +9,9 @@ use url::Url;
 
 use a2a::{Card, Dialect, Reply, SendRequest, Task, Transport, Version};
 use base::redact;
-use peer::{EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
+use peer::{EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind, TaskPage};
 
-use super::decoder::{Decoder, parse_error, shape_error};
+use super::decoder::{Decoder, parse_error};
 use super::events::SingleEvent;
 use super::http_binding::Request;
 use super::http_binding::{HttpBinding, PlainResponse, StreamResponse};
@@ -198,19 +198,13 @@ impl Peer for BoundPeer {
         self.decoder().task(result, self.http.secrets())
     }
 
-    async fn list_tasks(&self) -> Result<Vec<Task>, PeerError> {
+    async fn list_tasks(&self, page_token: Option<&str>) -> Result<TaskPage, PeerError> {
         if self.version != Version::V1_0 {
             let message = format!("A2A {} cannot list tasks", self.version.as_str());
             return Err(PeerError::new(PeerErrorKind::UnsupportedVersion, message).undelivered());
         }
-        let mut page = self.call(Request::List).await?;
-        let Value::Array(tasks) = page["tasks"].take() else {
-            // ProtoJSON may omit an empty list.
-            return Ok(Vec::new());
-        };
-        let dialect = self.decoder().dialect;
-        let tasks = tasks.into_iter().map(|task| dialect.read_task(task));
-        tasks.collect::<Result<_, _>>().map_err(shape_error)
+        let page = self.call(Request::List(page_token)).await?;
+        self.decoder().task_page(page, self.http.secrets())
     }
 
     async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {

@@ -2,7 +2,7 @@
 
 use a2a::{Dialect, Event, Reply, ShapeError, Task, Transport, split_event};
 use base::json::{self, Limits, encoded_bytes};
-use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
+use peer::{PeerError, PeerErrorKind, TaskPage, excerpt, is_keep_alive};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -73,6 +73,51 @@ impl Decoder {
                 let task = self.dialect.read_task(result).map_err(shape_error);
                 task.map_err(|error| stating(error, text))
             }
+        }
+    }
+
+    /// Decodes a page of tasks. Some servers send the bare list. Elements that are no tasks are counted, unless all are.
+    pub(super) fn task_page(
+        self,
+        mut result: Value,
+        secrets: &PeerSecrets,
+    ) -> Result<TaskPage, PeerError> {
+        if let Some(error) = self.error(&result, secrets) {
+            return Err(error);
+        }
+        let next = result.get("nextPageToken").and_then(Value::as_str);
+        let next = next.filter(|token| !token.is_empty()).map(str::to_owned);
+        let elements = match result.get_mut("tasks").map(Value::take) {
+            Some(Value::Array(elements)) => elements,
+            // ProtoJSON may omit an empty list.
+            None if result.is_object() || result.is_null() => Vec::new(),
+            Some(Value::Null) => Vec::new(),
+            Some(other) => {
+                let error = ShapeError::here("a list of tasks", Some(&other)).under("tasks");
+                return Err(shape_error(error));
+            }
+            None => match result {
+                Value::Array(elements) => elements,
+                other => {
+                    let error = ShapeError::here("a list of tasks", Some(&other));
+                    return Err(shape_error(error));
+                }
+            },
+        };
+        let (mut page, mut first_error) = (TaskPage::default(), None);
+        page.next_page_token = next;
+        for element in elements {
+            match self.dialect.read_task(element) {
+                Ok(task) => page.tasks.push(task),
+                Err(error) => {
+                    page.unreadable += 1;
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        match first_error.filter(|_| page.tasks.is_empty()) {
+            Some(error) => Err(shape_error(error)),
+            None => Ok(page),
         }
     }
 
@@ -349,6 +394,35 @@ mod tests {
                 (is_own, true),
                 "{id}"
             );
+        }
+    }
+
+    #[test]
+    fn list_of_tasks_is_read_without_what_is_no_task() {
+        let good = json!({"id": "t", "status": {"state": "TASK_STATE_WORKING"}});
+        let page = |result| {
+            let page = decoder(Transport::JsonRpc).task_page(result, &secrets());
+            page.map(|page| (page.tasks.len(), page.unreadable, page.next_page_token))
+        };
+        for (result, expected) in [
+            (
+                json!({"tasks": [good], "nextPageToken": "p2"}),
+                (1, 0, Some("p2".to_owned())),
+            ),
+            (json!([good]), (1, 0, None)),
+            (
+                json!({"tasks": [good, "x", {"id": "u"}], "nextPageToken": ""}),
+                (1, 2, None),
+            ),
+            (json!({}), (0, 0, None)),
+            (json!({"tasks": null, "nextPageToken": 5}), (0, 0, None)),
+            (json!(null), (0, 0, None)),
+        ] {
+            assert_eq!(page(result.clone()).unwrap(), expected, "{result}");
+        }
+        for result in [json!("x"), json!(5), json!({"tasks": 5}), json!(["x"])] {
+            let error = page(result.clone()).unwrap_err();
+            assert_eq!(error.kind, PeerErrorKind::InvalidResponse, "{result}");
         }
     }
 

@@ -426,8 +426,8 @@ pub(super) enum Request<'a> {
     Stream(&'a SendRequest),
     /// The id of a task, and the maximum number of its newest messages.
     Get(&'a str, Option<u64>),
-    /// The first page of the tasks that the client may see.
-    List,
+    /// A page of the tasks that the client may see: the first one, or that of a page token.
+    List(Option<&'a str>),
     Cancel(&'a str),
     Subscribe(&'a str),
 }
@@ -439,7 +439,7 @@ impl Request<'_> {
             Self::Send(_) => Operation::SendMessage,
             Self::Stream(_) => Operation::SendStreamingMessage,
             Self::Get(..) => Operation::GetTask,
-            Self::List => Operation::ListTasks,
+            Self::List(_) => Operation::ListTasks,
             Self::Cancel(_) => Operation::CancelTask,
             Self::Subscribe(_) => Operation::SubscribeToTask,
         }
@@ -448,7 +448,7 @@ impl Request<'_> {
     pub(super) fn task_id(&self) -> Option<&str> {
         match self {
             Self::Get(id, _) | Self::Cancel(id) | Self::Subscribe(id) => Some(id),
-            Self::Card | Self::List | Self::Send(_) | Self::Stream(_) => None,
+            Self::Card | Self::List(_) | Self::Send(_) | Self::Stream(_) => None,
         }
     }
 

@@ -31,7 +31,8 @@ pub(super) struct HttpJson {
 struct HttpRequest {
     method: Method,
     path: String,
-    history_length: Option<String>,
+    /// A parameter of the query.
+    query: Option<(&'static str, String)>,
     body: Option<Bytes>,
 }
 
@@ -57,7 +58,7 @@ impl HttpJson {
         &'a self,
         method: &Method,
         path: &str,
-        query: Option<&str>,
+        query: Option<(&str, &str)>,
         call: impl Fn(Url) -> BoxFuture<'a, Result<T, PeerError>> + Send,
     ) -> Result<T, PeerError> {
         let url_of = |below_tenant| {
@@ -66,7 +67,6 @@ impl HttpJson {
             let tenant = tenant.filter(|_| *method == Method::GET);
             for (name, value) in query
                 .into_iter()
-                .map(|length| ("historyLength", length))
                 .chain(tenant.map(|tenant| ("tenant", tenant.as_str())))
             {
                 url.query_pairs_mut().append_pair(name, value);
@@ -106,7 +106,7 @@ impl HttpJson {
         let answer = self.call_with_tenant(
             method,
             &parts.path,
-            parts.history_length.as_deref(),
+            parts.query.as_ref().map(|(name, value)| (*name, &**value)),
             |url| Box::pin(http.call(idempotency, method.clone(), url, body.clone(), parse_error)),
         );
         answer.await.map_err(|error| with_code(error, request))
@@ -156,7 +156,7 @@ impl HttpJson {
             Request::Send(_) => Resource::Send,
             Request::Stream(_) => Resource::Stream,
             Request::Get(task_id, _) => Resource::Task(task_id.to_owned()),
-            Request::List => Resource::Tasks,
+            Request::List(_) => Resource::Tasks,
             Request::Cancel(task_id) => Resource::Cancel(task_id.to_owned()),
             Request::Subscribe(task_id) => Resource::Subscribe(task_id.to_owned()),
         };
@@ -171,7 +171,7 @@ impl HttpJson {
             Request::Send(message) | Request::Stream(message) => Some(self.message(message)?),
             Request::Cancel(_) => Some(self.empty_body()),
             Request::Subscribe(_) if !by_get => Some(self.empty_body()),
-            Request::Card | Request::Get(..) | Request::List | Request::Subscribe(_) => None,
+            Request::Card | Request::Get(..) | Request::List(_) | Request::Subscribe(_) => None,
         };
         Ok(HttpRequest {
             method: match body {
@@ -179,8 +179,11 @@ impl HttpJson {
                 None => Method::GET,
             },
             path,
-            history_length: match *request {
-                Request::Get(_, history_length) => history_length.map(|length| length.to_string()),
+            query: match *request {
+                Request::Get(_, history_length) => {
+                    history_length.map(|length| ("historyLength", length.to_string()))
+                }
+                Request::List(token) => token.map(|token| ("pageToken", token.to_owned())),
                 _ => None,
             },
             body,
@@ -242,7 +245,7 @@ mod tests {
             (404, Request::Cancel("t"), Some(-32001)),
             (409, Request::Cancel("t"), Some(-32002)),
             (409, Request::Get("t", None), None),
-            (404, Request::List, None),
+            (404, Request::List(None), None),
         ] {
             let mut error = PeerError::new(PeerErrorKind::Rpc, "no");
             error.http_status = Some(status);

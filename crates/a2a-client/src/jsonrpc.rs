@@ -24,6 +24,7 @@ pub(super) fn body(
             tenant,
             id,
             history_length,
+            page_token: None,
         })
     };
     let params = match *request {
@@ -32,7 +33,13 @@ pub(super) fn body(
         }
         Request::Get(task_id, history_length) => task(Some(task_id), history_length),
         Request::Cancel(task_id) | Request::Subscribe(task_id) => task(Some(task_id), None),
-        Request::Card | Request::List => task(None, None),
+        Request::Card => task(None, None),
+        Request::List(page_token) => Params::Task(TaskParams {
+            tenant,
+            id: None,
+            history_length: None,
+            page_token,
+        }),
     };
     #[derive(Serialize)]
     struct Call<'a> {
@@ -70,6 +77,8 @@ struct TaskParams<'a> {
     id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     history_length: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page_token: Option<&'a str>,
 }
 
 pub(super) fn unserializable(error: serde_json::Error) -> PeerError {

@@ -10,6 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
+use super::answer;
 use super::exit::Failure;
 use super::output::note;
 
@@ -38,7 +39,7 @@ pub(super) struct ArtifactArgs {
 /// # Errors
 /// The directory cannot be created, or a file was not saved.
 pub(super) fn save(envelope: &Value, directory: &Path) -> Result<(), Failure> {
-    let files = files_of(envelope);
+    let files = answer::files(envelope);
     if files.is_empty() {
         return Ok(());
     }
@@ -117,16 +118,6 @@ fn has_room(directory: &Path, bytes: &[u8]) -> io::Result<()> {
         MAX_TASK_BYTES >> 20,
         directory.display()
     )))
-}
-
-/// Returns the files of a result that have their content.
-pub(super) fn files_of(envelope: &Value) -> Vec<&Value> {
-    let artifacts = envelope["summary"]["artifacts"].as_array();
-    let artifact_parts = artifacts.into_iter().flatten().map(|a| &a["parts"]);
-    let message = (envelope["raw"]["kind"] == "message").then(|| &envelope["raw"]["parts"]);
-    let parts = artifact_parts.chain(message).filter_map(Value::as_array);
-    let files = parts.flatten().map(|part| &part["file"]);
-    files.filter(|file| file["bytes"].is_string()).collect()
 }
 
 /// Writes a new file, if there is room. Never follows a symbolic link and never overwrites a file. Skips a file with the same

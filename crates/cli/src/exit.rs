@@ -114,19 +114,22 @@ impl Exit {
     /// agent is more severe than one that responds with an error.
     #[must_use]
     pub fn from_targets(targets: &[Value]) -> Self {
-        let exit_of = |target: &Value| {
+        Self::from_errors(targets.iter().map(|target| {
             let error = &target["last_refresh_error"];
-            if error.is_null() || target["target_name"].is_string() {
-                return Self::Ok;
-            }
-            Self::from_error(error)
-        };
+            (!error.is_null() && !target["target_name"].is_string()).then_some(error)
+        }))
+    }
+
+    /// Returns the code of the most severe of the errors of several agents; success if one of them has no error.
+    pub(super) fn from_errors<'a>(errors: impl Iterator<Item = Option<&'a Value>>) -> Self {
         let from_mild_to_severe = [Self::Timeout, Self::Auth, Self::Usage, Self::Unreachable];
         let severity_rank = |exit: &Self| {
             let rank = from_mild_to_severe.iter().position(|rank| rank == exit);
             rank.unwrap_or(from_mild_to_severe.len())
         };
-        let codes: Vec<Self> = targets.iter().map(exit_of).collect();
+        let codes: Vec<Self> = errors
+            .map(|error| error.map_or(Self::Ok, Self::from_error))
+            .collect();
         if codes.contains(&Self::Ok) {
             return Self::Ok;
         }

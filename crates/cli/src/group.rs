@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::{
+    answer,
     exit::Failure,
     output::note,
     screen::{AnswerWriter, Screen, is_waiting},
@@ -104,13 +105,8 @@ fn answers(group: &Value, raw: &Value) -> Vec<(String, Value)> {
     let answered = results(group).into_iter();
     let answered = answered.filter(|(_, result)| result["canceled"].is_null());
     let single = answered.map(|(place, result)| {
-        let last = &raw[place]["finalEvent"];
-        let raw = match last["kind"] == "message" {
-            true => last,
-            false => &raw[place],
-        };
         let alias = text::line(result["target_alias"].as_str().unwrap_or_default());
-        let envelope = json!({"ok": true, "summary": result["summary"], "raw": raw});
+        let envelope = json!({"ok": true, "summary": result["summary"], "raw": raw[place]});
         (alias, envelope)
     });
     single.collect()
@@ -136,13 +132,15 @@ pub(super) fn write_answers(
     }
 }
 
-/// Shows what an update says of a group: the states that are new, and the answer of an agent that has ended.
+/// Shows what an update says of a group: the states that are new, and the answer of an agent that has ended. `raw` is that of the
+/// update.
 pub(super) fn show_update(
     group: &Value,
+    raw: &Value,
     screen: &mut Screen,
     write_rest: impl Fn(&Value, &mut AnswerWriter),
 ) {
-    write_answers(group, &Value::Null, &mut screen.answer_writer, write_rest);
+    write_answers(group, raw, &mut screen.answer_writer, write_rest);
     let results = group["results"].as_array().into_iter().flatten();
     let word = |value: &Value| text::line(value.as_str().unwrap_or_default());
     let states = results
@@ -157,20 +155,14 @@ pub(super) fn show_update(
     screen.states(states.collect());
 }
 
-/// Returns the artifacts and messages of all answers as those of one result.
+/// Returns the files of all answers as those of one message.
 pub(super) fn joined(group: &Value, raw: &Value) -> Value {
-    let (mut artifacts, mut parts) = (Vec::new(), Vec::new());
-    for (_, mut envelope) in answers(group, raw) {
-        if let Value::Array(own) = envelope["summary"]["artifacts"].take() {
-            artifacts.extend(own);
-        }
-        if envelope["raw"]["kind"] == "message"
-            && let Value::Array(own) = envelope["raw"]["parts"].take()
-        {
-            parts.extend(own);
-        }
+    let mut parts = Vec::new();
+    for (_, envelope) in answers(group, raw) {
+        let files = answer::files(&envelope).into_iter();
+        parts.extend(files.map(|file| json!({ "file": file })));
     }
-    json!({"summary": {"artifacts": artifacts}, "raw": {"kind": "message", "parts": parts}})
+    json!({"raw": {"kind": "message", "parts": parts}})
 }
 
 /// Returns the agents that wait for their caller: the continuation of each, and the summary of its result.
@@ -186,10 +178,11 @@ pub(super) fn asking(summary: &Value) -> Vec<(&Value, &Value)> {
 
 /// Prints what was decided, the state of each agent, the commands that answer those that ask, and the commands that go on
 /// with these options, if a file has the continuation.
-pub(super) fn print(summary: &Value, to_answer: &[String], options: Option<&str>) {
+pub(super) fn print(envelope: &Value, to_answer: &[String], options: Option<&str>) {
+    let summary = answer::summary(envelope);
     let group = &summary["group"];
     let word = |value: &Value| text::line(value.as_str().unwrap_or_default());
-    for (_, result) in results(group) {
+    for (place, result) in results(group) {
         let canceled = match result["canceled"].as_str() {
             None => "",
             // Its state says so.
@@ -205,9 +198,9 @@ pub(super) fn print(summary: &Value, to_answer: &[String], options: Option<&str>
         let asks = result["state"].as_str().is_some_and(is_waiting);
         let artifacts = result["summary"]["artifacts"].as_array();
         let has_artifacts = artifacts.is_some_and(|artifacts| !artifacts.is_empty());
-        let question = result["summary"]["status_message"].as_str();
+        let question = answer::status_text(&result["summary"], &envelope["raw"][place]);
         let question = question.filter(|_| asks && has_artifacts && result["canceled"].is_null());
-        let question = question.map(|question| format!(": {}", text::line(question)));
+        let question = question.map(|question| format!(": {}", text::line(&question)));
         let question = question.unwrap_or_default();
         let (alias, state) = (word(&result["target_alias"]), word(&result["state"]));
         note(format_args!("{alias}: {state}{canceled}{question}{error}"));

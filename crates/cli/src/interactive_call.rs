@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
+    answer::{self, summary},
     artifact_files,
     ask::{AskArgs, is_typed_by_person},
     config::UnsetVariables,
@@ -19,7 +20,7 @@ use super::{
     hints::{self, About},
     instance::Instance,
     output::{LineWriter, note, print_error},
-    screen::{AnswerWriter, Screen, is_waiting, render_message},
+    screen::{AnswerWriter, Screen, is_waiting},
     target::{PeerArgs, TargetArgs},
     text::{self, shell},
 };
@@ -95,7 +96,9 @@ impl InteractiveCall<'_> {
                 let (mut screen, group) = (updates.lock(), &update["summary"]["group"]);
                 match group.is_object() {
                     false => screen.update(&update),
-                    true if follows => group::show_update(group, &mut screen, write_rest),
+                    true if follows => {
+                        group::show_update(group, &update["raw"], &mut screen, write_rest);
+                    }
                     true => {}
                 }
             };
@@ -284,15 +287,6 @@ pub(super) fn continuation(envelope: &Value) -> Option<&Value> {
     continuation.is_object().then_some(continuation)
 }
 
-/// Returns the summary of a result, or that of the last update before an error.
-pub(super) fn summary(envelope: &Value) -> &Value {
-    if envelope["ok"] == true {
-        &envelope["summary"]
-    } else {
-        &envelope["error"]["details"]["latest_event_summary"]
-    }
-}
-
 /// Prints the text of a result that the updates did not contain.
 pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
     let summary = summary(envelope);
@@ -308,17 +302,10 @@ pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
     for artifact in summary["artifacts"].as_array().into_iter().flatten() {
         answer_writer.artifact(artifact);
     }
-    let message = (envelope["raw"]["kind"] == "message")
-        .then(|| render_message(&envelope["raw"]))
-        .flatten();
-    let message = message.as_deref().or(summary["message_text"].as_str());
-    // The details of a failed call may contain a message of the agent.
-    let message = message.or(envelope["error"]["details"]["message_text"].as_str());
-    let is_new = |message: &&str| {
-        !answer_writer.has_artifacts() && answer_writer.status_text.as_deref() != Some(*message)
-    };
-    if let Some(message) = message.filter(is_new) {
-        answer_writer.message(message);
+    let mut texts = answer::texts(envelope);
+    texts.retain(|text| answer_writer.status_text.as_ref() != Some(text));
+    if !answer_writer.has_artifacts() {
+        answer_writer.messages(&texts);
     }
     answer_writer.finish();
 }
@@ -360,7 +347,7 @@ fn print_outcome(
         let to_answer: Vec<_> = to_answer
             .filter_map(|(member, _)| context.answer_command(member))
             .collect();
-        return group::print(summary(envelope), &to_answer, file.as_deref());
+        return group::print(envelope, &to_answer, file.as_deref());
     }
     if reason == Some(Reason::AuthRequired) && continuation["task"]["can_cancel"] == true {
         // The agent may have canceled the tasks of a client that it no longer accepts.
@@ -414,9 +401,10 @@ fn print_outcome(
     if !usage.is_empty() {
         note(format_args!("used: {}", text::usage(&usage)));
     }
-    let status_text = summary["status_message"].as_str();
+    let status_text = answer::status_text(summary, &envelope["raw"]);
     let status_text = status_text.filter(|status_text| !shown.has_shown(status_text));
-    print_next_steps(continuation, status_text, keeps_tasks(summary), context);
+    let keeps_tasks = keeps_tasks(summary);
+    print_next_steps(continuation, status_text.as_deref(), keeps_tasks, context);
 }
 
 /// Returns whether an answer to a message is complete, and without any text or artifact.

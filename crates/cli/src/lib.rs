@@ -9,6 +9,7 @@
 
 mod acp;
 mod add;
+mod answer;
 mod artifact_files;
 mod ask;
 mod budget;

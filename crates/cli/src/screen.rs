@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
 use super::{
+    answer::{self, render, render_message},
     output::{note, write},
     text,
 };
@@ -53,12 +54,12 @@ impl Screen {
     pub(super) fn update(&mut self, update: &Value) {
         let event = &update["raw"];
         if !matches!(event["kind"].as_str(), Some("artifact-update" | "message")) {
-            self.state(&update["summary"]);
+            self.state(&update["summary"], event);
         }
         self.answer_writer.event(event);
     }
 
-    fn state(&mut self, summary: &Value) {
+    fn state(&mut self, summary: &Value, event: &Value) {
         let state = summary["continuation"]["task"]["status"].as_str();
         let status_text = summary["status_message"].as_str();
         // For any other state, the outcome contains the status text.
@@ -77,7 +78,8 @@ impl Screen {
             if !is_over {
                 note(&state);
             }
-            self.answer_writer.status_text = status_text.map(str::to_owned);
+            self.answer_writer.status_text =
+                status_text.and_then(|_| answer::status_text(summary, event));
         } else {
             self.bar.set_message(state.clone());
         }
@@ -274,6 +276,15 @@ impl AnswerWriter {
         self.message = Some(text.to_owned());
     }
 
+    /// Prints those of the messages that follow the last printed one.
+    pub(super) fn messages(&mut self, texts: &[String]) {
+        let printed = |text: &String| self.message.as_ref() == Some(text);
+        let from = texts.iter().rposition(printed).map_or(0, |last| last + 1);
+        for text in &texts[from..] {
+            self.message(text);
+        }
+    }
+
     /// Prints the answer of an agent of a group, unless it has been printed. Indented, so that no agent can write what looks like the
     /// answer of another.
     pub(super) fn answer(&mut self, alias: String, text: &str) {
@@ -384,42 +395,6 @@ fn artifact_id(artifact: &Value) -> Option<String> {
     (!id.is_empty()).then(|| id.to_owned())
 }
 
-/// Returns the parts as text. The text of an artifact equals the concatenated texts of its chunks.
-fn render(artifact: &Value) -> String {
-    let parts = artifact["parts"].as_array().into_iter().flatten();
-    parts.map(part).collect()
-}
-
-/// Returns the parts of a message as text, each on separate lines.
-pub(super) fn render_message(message: &Value) -> Option<String> {
-    let parts: Vec<_> = message["parts"].as_array()?.iter().map(part).collect();
-    let text = parts.iter().map(|part| part.trim_matches('\n'));
-    Some(text.collect::<Vec<_>>().join("\n"))
-}
-
-/// Returns a part as text. Many agents omit `kind` or call it `type`, so the content decides.
-fn part(part: &Value) -> String {
-    let kind = part["kind"].as_str();
-    match (part["text"].as_str(), &part["file"], &part["data"]) {
-        (Some(text), ..) => text.to_owned(),
-        (_, object @ Value::Object(_), _) => format!("\n[{}]\n", file(object)),
-        (_, _, data) if !data.is_null() || kind == Some("data") => format!("\n{data:#}\n"),
-        _ if kind == Some("text") => String::new(),
-        _ => format!("\n{part}\n"),
-    }
-}
-
-fn file(file: &Value) -> String {
-    let field = |name: &str| file[name].as_str().map(text::line);
-    let size = file["bytes"].as_str().map(|bytes| {
-        let padding = bytes.bytes().rev().take_while(|byte| *byte == b'=').count();
-        format!("{} bytes", (bytes.len() * 3 / 4).saturating_sub(padding))
-    });
-    let known = [field("name"), field("mimeType"), size, field("uri")];
-    let known: Vec<_> = known.into_iter().flatten().collect();
-    format!("file: {}", known.join(", "))
-}
-
 #[cfg(test)]
 mod answer_writer_tests {
     use serde_json::json;
@@ -480,37 +455,5 @@ mod answer_writer_tests {
         assert_eq!(printed(&replaced, &[]), "hel\n\nbye\n");
         let shorter = [artifact(id(), "he")];
         assert_eq!(printed(&start(), &shorter), "hel\n\nhe\n");
-    }
-
-    #[test]
-    fn pieces_of_text_are_one_text() {
-        let artifact =
-            json!({"parts": [{"kind": "text", "text": "a "}, {"kind": "text", "text": "b"}]});
-        assert_eq!(render(&artifact), "a b");
-    }
-
-    #[test]
-    fn content_of_a_part_decides_without_its_kind() {
-        for (part, expected) in [
-            (json!({"text": "a"}), "a"),
-            (json!({"type": "text", "text": "a"}), "a"),
-            (json!({"kind": "text"}), ""),
-            (json!({"type": "data", "data": [1]}), "\n[\n  1\n]\n"),
-            (json!({"file": {"name": "a.txt"}}), "\n[file: a.txt]\n"),
-            (json!({"odd": 1}), "\n{\"odd\":1}\n"),
-        ] {
-            assert_eq!(super::part(&part), expected, "{part}");
-        }
-    }
-
-    #[test]
-    fn files_are_named_and_not_shown() {
-        let file = json!({"name": "a.pdf", "mimeType": "application/pdf", "bytes": "aGVsbG8="});
-        let message =
-            json!({"parts": [{"kind": "text", "text": "see"}, {"kind": "file", "file": file}]});
-        assert_eq!(
-            render_message(&message).as_deref(),
-            Some("see\n[file: a.pdf, application/pdf, 5 bytes]")
-        );
     }
 }

@@ -169,6 +169,9 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
             is_complete = false;
             note(format_args!("{}: {why}", text::line(&alias(target))));
         }
+        for missing in missing_tasks(target) {
+            note(format_args!("{}: {missing}", text::line(&alias(target))));
+        }
     }
     let now = SystemTime::now();
     let fits = |task: &&Task| {
@@ -183,20 +186,41 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     };
     let matching: Vec<&Task> = known.iter().filter(fits).collect();
     show(&matching, &args, now, is_complete || !known.is_empty());
-    let targets: Vec<Value> = targets.into_iter().cloned().collect();
-    Ok(match Exit::from_targets(&targets) {
-        _ if !known.is_empty() => Exit::Ok,
-        exit => exit,
+    Ok(match known.is_empty() {
+        // A card that was read before serves on.
+        true => Exit::from_errors(targets.iter().map(|target| {
+            let has_card = target["target_name"].is_string();
+            list_error(target).filter(|_| !has_card || target.get("tasks_error").is_some())
+        })),
+        false => Exit::Ok,
     })
 }
 
-/// Returns why a target has no list of tasks.
-fn missing_list(target: &Value, peers: &PeerArgs) -> Option<String> {
+/// Returns the error of a target that could not be listed.
+fn list_error(target: &Value) -> Option<&Value> {
     let error = target
         .get("tasks_error")
         .or(target.get("last_refresh_error"));
     // The listing sends an agent without a list another request, and its answer is such an error.
-    match error.filter(|error| Reason::in_error(error) != Some(Reason::RpcError)) {
+    error.filter(|error| {
+        !target["tasks"].is_array() && Reason::in_error(error) != Some(Reason::RpcError)
+    })
+}
+
+/// Returns what a list of tasks lacks.
+fn missing_tasks(target: &Value) -> impl Iterator<Item = String> {
+    let shown = target["tasks"].as_array().map_or(0, Vec::len);
+    let more = (target["tasks_more"] == true)
+        .then(|| format!("it has more tasks than the {shown} that it listed"));
+    let unreadable = target["tasks_unreadable"].as_u64();
+    let unreadable =
+        unreadable.map(|count| format!("{count} of the tasks that it lists cannot be read"));
+    more.into_iter().chain(unreadable)
+}
+
+/// Returns why a target has no list of tasks.
+fn missing_list(target: &Value, peers: &PeerArgs) -> Option<String> {
+    match list_error(target) {
         Some(error) => Some(format!(
             "its tasks cannot be listed: {}",
             peers.with_source(&field(error, "message"))

@@ -79,8 +79,10 @@ pub trait Peer: Send + Sync {
     async fn get_task(&self, task_id: &str, history_length: Option<u64>)
     -> Result<Task, PeerError>;
 
-    /// Returns the newest tasks that the client may see, at most a page of them (A2A 1.0 §3.1.4).
-    async fn list_tasks(&self) -> Result<Vec<Task>, PeerError> {
+    /// Returns a page of the tasks that the client may see, the newest first: the first page, or that of the token in another
+    /// one (A2A 1.0 §3.1.4).
+    async fn list_tasks(&self, page_token: Option<&str>) -> Result<TaskPage, PeerError> {
+        let _ = page_token;
         let message = "this protocol cannot list tasks";
         let error = PeerError::new(PeerErrorKind::UnsupportedVersion, message).undelivered();
         Err(error)
@@ -91,6 +93,17 @@ pub trait Peer: Send + Sync {
 
     /// Subscribes to a running task.
     async fn resubscribe(&self, task_id: &str) -> Result<Box<dyn EventStream>, PeerError>;
+}
+
+/// A page of the tasks of a peer.
+#[derive(Debug, Default)]
+pub struct TaskPage {
+    /// Its tasks, in the order of the peer.
+    pub tasks: Vec<Task>,
+    /// How many more of its elements are no tasks.
+    pub unreadable: usize,
+    /// The token of the next page; `None` after the last one.
+    pub next_page_token: Option<String>,
 }
 
 /// A stream of a peer's events. Dropping it closes the connection; the peer's task continues.

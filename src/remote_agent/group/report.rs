@@ -280,8 +280,14 @@ impl Board {
     }
 
     pub(super) fn envelope(&self, action: Action) -> String {
-        let raw: Vec<_> = self.answers.iter().map(|one| one.raw.as_deref()).collect();
-        envelope::success(action.as_str(), self.result(), raw)
+        envelope::success(action.as_str(), self.result(), self.raw(|_| true))
+    }
+
+    /// Returns what the members answered, of those at the places that `shows` accepts.
+    pub(super) fn raw(&self, shows: impl Fn(usize) -> bool) -> Vec<Option<&RawValue>> {
+        let answers = self.answers.iter().enumerate();
+        let raw = answers.map(|(place, one)| one.raw.as_deref().filter(|_| shows(place)));
+        raw.collect()
     }
 
     /// Adds what is known to the error of a call that was stopped.

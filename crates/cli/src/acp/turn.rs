@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Output, RpcError, Server, content};
 use crate::{
-    artifact_files::files_of,
+    answer::{self, summary},
     hints::About,
-    interactive_call::{self, call_error, summary, write_rest},
+    interactive_call::{self, call_error, write_rest},
     output::note,
     screen::{self, AnswerWriter},
     text,
@@ -211,7 +211,8 @@ impl<'a> Turn<'a> {
             let message = self.error(envelope, known);
             return Err(RpcError::new(RpcError::INTERNAL, message));
         }
-        let status_text = details["status_message"].as_str().map(text::block);
+        let status_text = answer::status_text(details, &envelope["raw"]);
+        let status_text = status_text.as_deref().map(text::block);
         let status_text = status_text.filter(|text| !text.trim().is_empty());
         let state = details["continuation"]["task"]["status"].as_str();
         let next = match state {
@@ -219,6 +220,7 @@ impl<'a> Turn<'a> {
             Some("auth-required") => {
                 "The agent wants a sign-in; prompt again when you have signed in."
             }
+            Some("canceled") => "The task of the agent was canceled.",
             _ => "",
         };
         if status_text.is_none() && !next.is_empty() {
@@ -379,12 +381,12 @@ impl Progress {
         let state = summary["continuation"]["task"]["status"].as_str();
         let says_why =
             state.is_some_and(screen::is_waiting) || matches!(state, Some("rejected" | "canceled"));
-        let status = summary["status_message"].as_str().filter(|_| says_why);
+        let status = answer::status_text(summary, &envelope["raw"]).filter(|_| says_why);
         if let Some(status) = status.filter(|status| !shown.answer.has_shown(status)) {
-            shown.answer.message(status);
+            shown.answer.message(&status);
         }
         drop(shown);
-        for block in files_of(envelope).into_iter().map(content::file_block) {
+        for block in answer::files(envelope).into_iter().map(content::file_block) {
             let update = json!({"sessionUpdate": "agent_message_chunk", "content": block});
             self.output.update(&self.session, &update);
         }

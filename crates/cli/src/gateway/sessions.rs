@@ -211,7 +211,9 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     {
         let jsonl = answer["jsonl"].as_str().unwrap_or_default();
         let task = agent_protocol(&field(&answer, "sessionId"), jsonl)?;
-        answer["jsonl"] = task.to_string().into();
+        if let Some(jsonl) = answer.get_mut("jsonl") {
+            *jsonl = task.to_string().into();
+        }
     }
     if operation == Operation::List && answer["sessions"].as_array().is_some_and(Vec::is_empty) {
         note(

@@ -87,7 +87,9 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         for service in services.iter_mut().take(MAX_SERVICES) {
             let health = service_health(&connector, &url, service).await;
             healthy &= matches!(health, Health::Healthy | Health::Unknown);
-            service["health"] = health.to_string().into();
+            if let Some(service) = service.as_object_mut() {
+                service.insert("health".to_owned(), health.to_string().into());
+            }
         }
     }
     let welcome = &requester.welcome;

@@ -23,6 +23,9 @@ const EXITED_BEFORE_RESTART_TEXT: &str = "exited before restart";
 /// The text for a failed run without a reason.
 const FAILED_TEXT: &str = "the agent's run failed";
 
+/// The text for a run that was aborted, without a reason.
+const ABORTED_TEXT: &str = "the agent's run was aborted";
+
 /// The text for a run that timed out, without a reason.
 const TIMED_OUT_TEXT: &str = "the agent's run timed out";
 
@@ -141,16 +144,39 @@ pub(super) fn from_response(response: &Value) -> RunOutcome {
         .map_or(&[][..], Vec::as_slice);
     let (errors, answers): (Vec<_>, Vec<_>) = payloads
         .iter()
+        // Channels show these two beside the answer, or not at all.
+        .filter(|payload| payload["isReasoning"] != true && payload["isCommentary"] != true)
         .partition(|payload| payload["isError"] == true);
     let reason = errors.iter().find_map(|payload| payload["text"].as_str());
     let mut outcome = end(response, reason).unwrap_or_else(|| unclear_end(response, reason));
     if outcome.state == "completed" {
-        // An agent that reports a problem in its answer has completed the run.
-        outcome = outcome.with_answer(reason);
+        let has_only_errors = answers.is_empty() && !errors.is_empty();
+        outcome = match failure(response, has_only_errors) {
+            Some(text) => RunOutcome::failed(reason.unwrap_or(text)),
+            // An agent that reports a problem beside its answer has completed the run.
+            None => outcome.with_answer(reason),
+        };
     }
     outcome.parts.extend(answers.into_iter().flat_map(parts_of));
     outcome.metadata = metadata(response);
     outcome
+}
+
+/// Returns why a run failed whose final response has the status of a completed one: the gateway gives that status to every run
+/// that it has carried out. The result's metadata has its error, whether it was aborted, and why the model stopped.
+fn failure(response: &Value, has_only_errors: bool) -> Option<&str> {
+    let meta = &response["result"]["meta"];
+    let stops_by_error = [&response["stopReason"], &meta["stopReason"]]
+        .into_iter()
+        .any(|reason| reason == "error");
+    if meta["error"].is_null() && meta["aborted"] != true && !stops_by_error && !has_only_errors {
+        return None;
+    }
+    let text = error_text(&meta["error"]).or_else(|| error_text(&response["error"]));
+    Some(text.unwrap_or(match meta["aborted"] == true {
+        true => ABORTED_TEXT,
+        false => FAILED_TEXT,
+    }))
 }
 
 /// Reads a response to `agent.wait`; `None` if the run has not ended or the gateway does not know it.

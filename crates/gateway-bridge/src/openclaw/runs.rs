@@ -305,7 +305,7 @@ async fn find_record(
             .await;
         let mut listed =
             listed.map_err(|failure| failure.into_peer_error("tasks.list", &call.agent))?;
-        let tasks = listed["tasks"].as_array_mut();
+        let tasks = listed.get_mut("tasks").and_then(Value::as_array_mut);
         let found = tasks.and_then(|tasks| {
             let place = tasks.iter().position(|task| task["runId"] == run)?;
             Some(tasks.swap_remove(place))

@@ -266,8 +266,8 @@ impl RunningServer {
         if !status.is_success() {
             return Err(response_failure(status, &answer));
         }
-        let tasks = match answer["tasks"].take() {
-            Value::Array(tasks) => tasks,
+        let tasks = match answer.get_mut("tasks").map(Value::take) {
+            Some(Value::Array(tasks)) => tasks,
             _ => {
                 return Err(Failure::new(format!(
                     "cannot list tasks: the server at {} has no task list",

@@ -30,6 +30,65 @@ fn failed_run_has_its_reason() {
 }
 
 #[test]
+fn completed_status_does_not_hide_a_failure() {
+    let part = json!({"text": "part"});
+    for (result, text, parts) in [
+        (
+            json!({"payloads": [], "meta": {"error": {"kind": "context_overflow", "message": "too long"}}}),
+            "too long",
+            0,
+        ),
+        (
+            json!({"meta": {"error": {"kind": "retry_limit"}}}),
+            FAILED_TEXT,
+            0,
+        ),
+        (
+            json!({"payloads": [part], "meta": {"aborted": true}}),
+            ABORTED_TEXT,
+            1,
+        ),
+        (
+            json!({"payloads": [part], "meta": {"stopReason": "error"}}),
+            FAILED_TEXT,
+            1,
+        ),
+        (
+            json!({"payloads": [{"text": "boom", "isError": true}]}),
+            "boom",
+            0,
+        ),
+        (
+            json!({"payloads": [{"text": "hm", "isReasoning": true}, {"text": "boom", "isError": true}]}),
+            "boom",
+            0,
+        ),
+    ] {
+        let outcome =
+            from_response(&json!({"status": "ok", "summary": "completed", "result": result}));
+        assert_eq!(
+            (outcome.state, outcome.text.as_deref()),
+            ("failed", Some(text)),
+            "{result}"
+        );
+        assert_eq!(outcome.parts.len(), parts, "{result}");
+    }
+}
+
+#[test]
+fn reported_problem_and_reasoning_do_not_change_an_answer() {
+    let payloads = json!([{"text": "thinking", "isReasoning": true}, {"text": "on it", "isCommentary": true},{"text": "slow", "isError": true}, {"text": "hello"}]);
+    let meta = json!({"aborted": false, "error": null, "stopReason": "stop"});
+    let outcome =
+        from_response(&json!({"status": "ok", "result": {"payloads": payloads, "meta": meta}}));
+    let texts: Vec<_> = outcome.parts.iter().map(|part| &part["text"]).collect();
+    assert_eq!(
+        (outcome.state, texts),
+        ("completed", vec![&json!("slow"), &json!("hello")])
+    );
+}
+
+#[test]
 fn aborted_run_is_canceled_and_timed_out_run_failed() {
     let aborted = json!({"status": "timeout", "summary": "aborted", "stopReason": "rpc"});
     let late = json!({"status": "timeout", "summary": "aborted", "timeoutPhase": "provider", "result": {"payloads": [{"text": "Request timed out", "isError": true}]}});

@@ -180,13 +180,13 @@ async fn answer_running_run(gateway: &mut Gateway) {
         .await;
 }
 
-/// Responds to every query about a run that the gateway does not know it.
-async fn answer_unknown_run(gateway: &mut Gateway) {
+/// Responds to every query about a run that the gateway does not know it, with this list of tasks.
+async fn answer_unknown_run(gateway: &mut Gateway, listed: Value) {
     gateway
         .respond("agent.wait", json!({"status": "timeout"}))
         .await;
     for _ in 0..2 {
-        gateway.respond("tasks.list", json!({"tasks": []})).await;
+        gateway.respond("tasks.list", listed.clone()).await;
     }
 }
 
@@ -194,14 +194,16 @@ async fn answer_unknown_run(gateway: &mut Gateway) {
 async fn unknown_run_is_forgotten() {
     let (link, mut gateway) = connected().await;
     let call = call_context();
-    let (task, ()) = tokio::join!(
-        link.get_task(&call, "run-9"),
-        answer_unknown_run(&mut gateway)
-    );
-    assert_eq!(task.unwrap_err().kind, PeerErrorKind::TaskForgotten);
+    for listed in [json!({"tasks": []}), json!([]), json!("tasks")] {
+        let (task, ()) = tokio::join!(
+            link.get_task(&call, "run-9"),
+            answer_unknown_run(&mut gateway, listed)
+        );
+        assert_eq!(task.unwrap_err().kind, PeerErrorKind::TaskForgotten);
+    }
     let (stream, ()) = tokio::join!(
         link.resubscribe(&call, "run-9"),
-        answer_unknown_run(&mut gateway)
+        answer_unknown_run(&mut gateway, json!({"tasks": []}))
     );
     assert!(stream.is_err_and(|error| error.kind == PeerErrorKind::TaskForgotten));
 }
