@@ -218,6 +218,7 @@ function filesOf({ ok, summary, raw }) {
   });
 }
 
+/** @param {FileContent} file */
 const identity = ({ name, bytes }) => JSON.stringify([name, bytes]);
 
 /** @param {Envelope} envelope */
