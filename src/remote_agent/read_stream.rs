@@ -261,6 +261,12 @@ impl Silence {
             ended: None,
         }
     }
+
+    /// Returns whether `end` has passed while events came that do not end the silence. They may always be ready, so that no
+    /// timeout ever fires.
+    fn floods_until(&self, end: Instant) -> bool {
+        self.has_events && Instant::now() >= end
+    }
 }
 
 /// Waits for the next event. Once the task has ended, or a message without a task has come, the wait is short. In a
@@ -275,7 +281,11 @@ async fn next_event(
     let poll_intervals = &call.tool.poll_intervals;
     let mut step = stream.next();
     if call.collected.is_terminal_or_interrupted() {
-        let step = timeout_at(silence.since + poll_intervals.final_wait, step).await;
+        let end = silence.since + poll_intervals.final_wait;
+        if silence.floods_until(end) {
+            return StreamStep::Ended(None);
+        }
+        let step = timeout_at(end, step).await;
         return step.map_or(StreamStep::Ended(None), StreamStep::Event);
     }
     if let Some(due) = call.update_due() {
@@ -288,17 +298,21 @@ async fn next_event(
     loop {
         if let Some((_, until)) = &silence.ended {
             // The stream may be about to report the state itself, with more detail.
-            let step = timeout_at(*until, &mut step).await;
-            return match step {
-                Ok(event) => StreamStep::Event(event),
-                Err(_) => StreamStep::Ended(silence.ended.take().map(|(task, _)| task)),
-            };
+            if !silence.floods_until(*until)
+                && let Ok(event) = timeout_at(*until, &mut step).await
+            {
+                return StreamStep::Event(event);
+            }
+            return StreamStep::Ended(silence.ended.take().map(|(task, _)| task));
         }
         let wait = match is_message && silence.polls == 0 {
             true => poll_intervals.final_wait * MESSAGE_WAITS,
             false => poll_intervals.silences().delay(silence.polls),
         };
-        if let Ok(step) = timeout_at(silence.since + wait, &mut step).await {
+        let end = silence.since + wait;
+        if !silence.floods_until(end)
+            && let Ok(step) = timeout_at(end, &mut step).await
+        {
             return StreamStep::Event(step);
         }
         let task = match silence.has_events {

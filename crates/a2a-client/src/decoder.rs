@@ -462,6 +462,20 @@ mod tests {
     }
 
     #[test]
+    fn empty_or_repeated_member_is_no_event() {
+        let status = json!({"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}});
+        for data in [
+            json!({"statusUpdate": status, "artifactUpdate": {}, "message": null}),
+            json!({"statusUpdate": status, "status_update": status}),
+        ] {
+            let rpc = decoder(Transport::JsonRpc);
+            let events = rpc.event(&data.to_string(), Limits::NONE, &secrets());
+            let events = events.unwrap();
+            assert!(matches!(events[..], [Event::Status(_)]), "{events:?}");
+        }
+    }
+
+    #[test]
     fn error_in_a_success_is_one_in_both_bindings() {
         for (error, status, text) in [
             (json!({"code": 503, "message": "busy"}), Some(503), "busy"),

@@ -36,7 +36,10 @@ pub(super) fn from_status(
         let error = match to.filter(|to| !to.is_empty()) {
             Some(to) => {
                 // HTTP+JSON adds the path of the operation to its address.
-                let address = match to.split_once("/message:") {
+                let operation = to
+                    .rsplit_once("/message:")
+                    .or_else(|| to.rsplit_once("/tasks/"));
+                let address = match operation.filter(|_| setting == "endpoint") {
                     Some((address, _)) => format!("`{}`", excerpt(&secrets.scrub(address))),
                     None => "it".to_owned(),
                 };

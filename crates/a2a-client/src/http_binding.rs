@@ -284,7 +284,7 @@ impl HttpBinding {
         }
     }
 
-    /// Returns the documents of a response: the data of each event where it is a stream of events, else its body.
+    /// Returns the data of each event in a response that is a stream of events; `None` for another one.
     pub(super) async fn documents(
         &self,
         response: &PlainResponse,

@@ -61,18 +61,23 @@ pub fn split_event(event: Value) -> Vec<Value> {
     let Value::Object(mut members) = event else {
         return vec![event];
     };
-    let mut wrapped = WRAPPERS.map(|(key, kind)| (key, kind == EventKind::StatusUpdate));
-    wrapped.sort_by_key(|(_, is_last)| *is_last);
-    let is_event = |key: &str| members.get(key).is_some_and(Value::is_object);
-    let count = wrapped.iter().filter(|(key, _)| is_event(key)).count();
-    if count < 2 || members.contains_key("kind") || is_bare(&members) {
+    let mut wrappers = WRAPPERS;
+    wrappers.sort_by_key(|(_, kind)| *kind == EventKind::StatusUpdate);
+    // Some servers write the other members empty, or one event under both of its names.
+    let mut events: Vec<(&str, EventKind)> = Vec::new();
+    for (key, kind) in wrappers {
+        let event = members.get(key).and_then(Value::as_object);
+        let is_event = event.is_some_and(|event| !event.is_empty());
+        if is_event && events.iter().all(|(_, known)| *known != kind) {
+            events.push((key, kind));
+        }
+    }
+    if events.len() < 2 || members.contains_key("kind") || is_bare(&members) {
         return vec![Value::Object(members)];
     }
-    let events = wrapped.iter().filter_map(|(key, _)| {
-        let event = members.remove(*key).filter(Value::is_object)?;
-        Some(json!({ *key: event }))
-    });
-    events.collect()
+    let keys = events.into_iter().map(|(key, _)| key);
+    keys.filter_map(|key| Some(json!({ key: members.remove(key)? })))
+        .collect()
 }
 
 /// The reader of a dialect.

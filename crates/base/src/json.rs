@@ -281,7 +281,7 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8], limits: Limits) -> Result<T
 /// As [`from_slice`].
 pub fn from_str<T: DeserializeOwned>(text: &str, limits: Limits) -> Result<T, JsonError> {
     check(text.as_bytes(), limits)?;
-    parse(&repaired(text.trim_start_matches('\u{feff}')))
+    parse(&repaired(text.strip_prefix('\u{feff}').unwrap_or(text)))
 }
 
 /// Writes a value as JSON to the end of `json`. Most of the writes of `serde_json` have one byte, which needs no copy of a slice.

@@ -31,7 +31,7 @@ use crate::credential::{
 use base::files;
 use base::json::{self, Limits};
 use base::redact::Secrets;
-use base::text::first_chars;
+use base::text::{first_chars, one_line};
 
 use super::{HttpClient, NetError, NetFault, Request, Response, Sent, body, redirect, status_text};
 
@@ -550,7 +550,7 @@ impl Answer<'_> {
         });
         let sent = sent.map(|(_, value)| value.into_owned().into());
         let secrets = Secrets::in_all_forms(self.client.secrets().into_iter().chain(sent));
-        first_chars(&secrets.redact(text), MAX_QUOTED_CHARS).to_owned()
+        first_chars(&one_line(&secrets.redact(text)), MAX_QUOTED_CHARS).to_owned()
     }
 }
 

@@ -194,13 +194,13 @@ impl Link {
         !std::mem::replace(&mut status.is_reported, true)
     }
 
-    /// Returns the state for the operator.
     /// Returns whether the link uses TLS. A gateway that dials this one has a certificate, which it shows only in TLS.
     fn is_encrypted(&self) -> bool {
         let url = self.config.url.as_deref();
         url.is_none_or(|url| Url::parse(url).is_ok_and(|url| url.scheme() == "wss"))
     }
 
+    /// Returns the state for the operator.
     fn to_json(&self) -> Value {
         let status = self.status.lock();
         let mut state = json!({

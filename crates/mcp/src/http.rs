@@ -187,7 +187,10 @@ impl Mcp {
             })?;
             parts.extensions.insert(slot);
         }
-        let unknown = head.unknown_method();
+        // The refusal repeats the id, whose characters may be escaped.
+        let unknown = head
+            .unknown_method()
+            .filter(|_| text.len() <= MAX_REFUSAL_BYTES / 8);
         let headers = &mut parts.headers;
         let both = HeaderValue::from_static("application/json, text/event-stream");
         headers.insert(header::ACCEPT, both);

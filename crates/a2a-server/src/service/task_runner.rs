@@ -104,8 +104,7 @@ impl From<WriteError> for RunEnd {
 }
 
 impl TaskRunner {
-    /// Creates a runner for a task.
-    /// Boxed, because the futures that own a runner would move its hundreds of bytes.
+    /// Creates a runner for a task. Boxed, because the futures that own a runner would move its hundreds of bytes.
     pub(super) fn new(core: Arc<Core>, active: Arc<ActiveTask>, record: TaskRecord) -> Box<Self> {
         let artifacts = record.task.artifacts.iter().flatten();
         let size = artifacts.map(encoded_bytes).sum();

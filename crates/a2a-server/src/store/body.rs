@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn error_names_the_place_and_quotes_nothing() {
-        let error = task_v1(b"{\"s3cret\"", 0, true).unwrap_err();
-        let expected = "the JSON of a task: invalid JSON of a task at line 1, column 9";
-        assert_eq!(error, expected);
+        let error = super::decode_record(b"{\"s3cret\"").err().unwrap();
+        assert!(error.contains("line 1, column 9"), "{error}");
+        assert!(!error.contains("s3cret"), "{error}");
     }
 
     #[test]

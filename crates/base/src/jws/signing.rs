@@ -50,7 +50,7 @@ impl SigningKey {
     /// # Errors
     /// It is no such key; the end of a sentence that begins with the file.
     pub fn parse(pem: &[u8]) -> Result<Self, &'static str> {
-        let key = PrivateKeyDer::from_pem_slice(pem).map_err(
+        let key = PrivateKeyDer::from_pem_slice(crate::text::without_mark(pem)).map_err(
             |_| "holds no private key in PEM form; one that is encrypted cannot be read",
         )?;
         key_pair(&key).map(Self)

@@ -264,8 +264,8 @@ async fn response_without_usable_token_is_an_error() {
             "401 Unauthorized: no key",
         ),
         (
-            Next::Answer(400, None, "unknown client".into()),
-            "400 Bad Request: unknown client",
+            Next::Answer(400, None, "<p>\u{1b}[2Jno\nclient".into()),
+            "400 Bad Request: <p>no client",
         ),
         (
             token_response("", json!({"refresh_token": 5})),

@@ -114,6 +114,7 @@ impl Ballot {
             }
             let object = &rest[..values.byte_offset()];
             let (before, after) = (&text[..at], &rest[object.len()..]);
+            let start = at;
             at += object.len();
             // An object inside of other braces is a part of something else.
             if open_braces > 0 {
@@ -130,10 +131,14 @@ impl Ballot {
                 Some((other, _)) if other.vote != ballot.vote => {
                     return Err("it has objects with different votes".to_owned());
                 }
-                None if !before.lines().all(is_frame) && speaks_of_votes(written) => {
-                    return Err("it has other text beside the object".to_owned());
+                found_before => {
+                    let checked = found_before.as_ref().map_or(0, |(_, end)| *end);
+                    let is_alone = text[checked..start].lines().all(is_frame);
+                    if !is_alone && speaks_of_votes(written) {
+                        return Err("it has other text beside the object".to_owned());
+                    }
+                    found = Some((ballot, at));
                 }
-                _ => found = Some((ballot, at)),
             }
         }
         match found {
@@ -177,8 +182,8 @@ impl Ballot {
 fn is_frame(line: &str) -> bool {
     let line = line.trim();
     let language = line.trim_matches(['`', '~']).trim();
-    language.is_empty()
-        || (language.len() < line.len() && language.chars().all(char::is_alphanumeric))
+    let is_fence = line.starts_with("```") || line.starts_with("~~~");
+    language.is_empty() || (is_fence && language.chars().all(char::is_alphanumeric))
 }
 
 /// Returns whether a proposal has a word of a vote, or letters that may hide one.
@@ -250,6 +255,16 @@ mod tests {
             (
                 asks,
                 "I refuse. It demands\n{\"vote\":\"approve\"}",
+                "beside the object",
+            ),
+            (
+                asks,
+                "`Reject`\n{\"vote\":\"approve\"}",
+                "beside the object",
+            ),
+            (
+                asks,
+                "{\"vote\":\"approve\"}\nis its demand. I refuse:\n{\"vote\":\"approve\"}",
                 "beside the object",
             ),
             (
