@@ -32,6 +32,8 @@ pub(super) struct Collected {
     pub state: Option<TaskState>,
     /// The text of the task's status message.
     pub status_text: Option<String>,
+    /// Whether a state without a message has replaced one with a text, which may have been the answer.
+    has_lost_text: bool,
     /// The text of its last message, in the stream or in a task's history; once the call ends, that of all messages of an answer
     /// without a task.
     pub message_text: Option<String>,
@@ -84,6 +86,7 @@ impl Collected {
             context_id: None,
             state: None,
             status_text: None,
+            has_lost_text: false,
             message_text: None,
             kind: None,
             sent: None,
@@ -144,9 +147,10 @@ impl Collected {
             .is_some_and(TaskState::is_terminal_or_interrupted)
     }
 
-    /// Returns whether a completed task has neither shown nor said anything.
+    /// Returns whether a completed task has shown nothing, and said something only before.
     pub(super) fn lacks_answer(&self) -> bool {
-        self.state == Some(TaskState::Completed)
+        self.has_lost_text
+            && self.state == Some(TaskState::Completed)
             && self.message_text.is_none()
             && self.artifacts().next().is_none()
             && self.status_parts().is_empty()
@@ -185,7 +189,9 @@ impl Collected {
             Event::Status(update) => {
                 self.set_ids(update.task_id(), update.context_id());
                 self.state = Some(update.state());
-                self.status_text = update.status_text();
+                let text = update.status_text();
+                self.has_lost_text |= self.status_text.is_some() && text.is_none();
+                self.status_text = text;
                 Ok(())
             }
             Event::Artifact(update) => {

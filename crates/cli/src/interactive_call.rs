@@ -359,10 +359,9 @@ fn print_outcome(
     let unknown = state.filter(|state| TaskState::from_name(state).is_foreign());
     match (&summary["incomplete"], &summary["wait_expired"], unknown) {
         (Value::Bool(true), Value::Bool(true), _) => {
-            let cause = summary["query_error"].as_str().unwrap_or_default();
+            let cause = text::line(summary["query_error"].as_str().unwrap_or_default());
             note(format!(
-                "the latest queries of the task failed; it may go on. The last one: {}",
-                text::line(cause)
+                "the latest queries of the task failed; it may go on: {cause}"
             ));
         }
         (Value::Bool(true), _, Some(state)) => note(format!(

@@ -30,8 +30,6 @@ async fn completed_task_without_an_answer_is_queried_once() {
             said("working", "ANSWER"),
             status("completed"),
         ],
-        vec![status("completed")],
-        vec![task("completed", json!([]))],
     ] {
         let fixture = streamed(
             events.clone(),
@@ -52,7 +50,7 @@ async fn failed_query_for_the_answer_leaves_the_result_alone() {
         PollReply::Refused(PeerErrorKind::Net(NetFault::Cut)),
         PollReply::Never,
     ] {
-        let events = vec![task("working", json!([])), status("completed")];
+        let events = vec![said("working", "THE ANSWER"), status("completed")];
         let fixture = streamed(events, StreamEnd::Close, vec![failure.clone()]);
         let result = fixture.call(within(send(), 20_000)).await;
         assert_eq!(state(&result), "completed", "{failure:?}: {result}");
@@ -67,7 +65,9 @@ async fn task_that_has_answered_or_failed_is_not_queried() {
     for last in [
         vec![said("completed", "done")],
         vec![piece("a", "done", false), status("completed")],
-        vec![status("failed")],
+        vec![status("completed")],
+        vec![task("completed", json!([]))],
+        vec![said("working", "so far"), status("failed")],
         vec![status("canceled")],
     ] {
         let events = [vec![task("working", json!([]))], last].concat();
