@@ -82,6 +82,8 @@ pub(super) async fn read_stream(
     let mut received = false;
     let mut progressed = false;
     let mut unreadable = Unreadable::default();
+    // The last whole task with another id than the one that the message began.
+    let mut other_task = None;
     let mut silence = Silence::new();
     let deadline = call.deadline.clone();
     loop {
@@ -110,12 +112,17 @@ pub(super) async fn read_stream(
         };
         match event {
             Some(Ok((event, bytes))) => {
-                let checked = check_event(task_id.as_deref(), &event);
-                if checked.is_err() || call.collected.contradicts_end(&event) {
+                let foreign = check_event(task_id.as_deref(), &event).err();
+                let is_foreign = foreign.is_some();
+                let is_progress = is_foreign && !subscribed && goes_on(&event);
+                if (is_foreign && !is_progress) || call.collected.contradicts_end(&event) {
                     // A sub-task of an agent that forwards its events, or a state after the end, says nothing of the task.
                     call.release_update();
-                    unreadable.first = unreadable.first.or(checked.err());
+                    unreadable.first = unreadable.first.or(foreign);
                     silence.has_events = true;
+                    if !subscribed && is_foreign && matches!(event, Event::Task(_)) {
+                        other_task = Some((event, bytes));
+                    }
                     call.deadline.check_expired()?;
                     continue;
                 }
@@ -127,6 +134,9 @@ pub(super) async fn read_stream(
                 let is_unknown = matches!(event, Event::Unknown(_));
                 unreadable.in_a_row = 0;
                 progressed |= add_event(call, event, bytes, &mut first)?;
+                if is_progress {
+                    call.collected.task_id.clone_from(&task_id);
+                }
                 received = true;
                 if last {
                     return Ok(ConnectionEnd::Ended);
@@ -152,6 +162,13 @@ pub(super) async fn read_stream(
             }
             None => {
                 call.release_update();
+                // The agent's last word may name the task anew.
+                if let Some((event, bytes)) = other_task
+                    && !call.collected.is_terminal_or_interrupted()
+                {
+                    call.metrics.record_event(&event, bytes);
+                    progressed |= add_event(call, event, bytes, &mut first)?;
+                }
                 return on_close(
                     call,
                     stream.is_plain_response(),
@@ -166,6 +183,11 @@ pub(super) async fn read_stream(
 /// Refuses an event of another task than the known one: `task_id`.
 fn check_event(task_id: Option<&str>, event: &Event) -> Result<(), PeerError> {
     task_id.map_or(Ok(()), |task_id| check_task(task_id, event.task_id()))
+}
+
+/// Returns whether an event says that its task goes on.
+fn goes_on(event: &Event) -> bool {
+    matches!(event, Event::Status(update) if !update.state().is_terminal_or_interrupted())
 }
 
 /// Returns whether the event is of a task, and its id therefore that of the task that a message began.
