@@ -321,7 +321,7 @@ impl Ledger {
             Ok(metadata) if metadata.len() > MAX_FILE_BYTES => {
                 return Err(Self::damaged("it is too large"));
             }
-            Ok(_) => files::open_regular(&self.0).and_then(|file| {
+            Ok(_) => fs::File::open(&self.0).and_then(|file| {
                 let mut bytes = Vec::new();
                 file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
                 Ok(bytes)
