@@ -164,7 +164,7 @@ async fn begins_with_events(mut body: ByteStream) -> (bool, ByteStream) {
 /// How many events of a whole body are kept.
 const MAX_KEPT_EVENTS: usize = 64;
 
-/// Returns the data of the last [`MAX_KEPT_EVENTS`] events in a whole body that begins like events, and `None` for another body.
+/// Returns the data of the last `MAX_KEPT_EVENTS` events in a whole body that begins like events, and `None` for another body.
 /// `place` is its address, for the error.
 ///
 /// # Errors
