@@ -16,6 +16,7 @@ use axum::{
     http::header::CONTENT_TYPE,
     response::{IntoResponse, Response},
     routing::{get, post},
+    serve::ListenerExt as _,
 };
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
@@ -112,6 +113,8 @@ pub(crate) fn serve() {
         for (name, version) in [("0.3", Version::V03), ("1.0", Version::V10)] {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let origin = format!("http://{}", listener.local_addr().unwrap());
+            // As Node.js and our servers do. Without it, streams wait for delayed acknowledgements, 40 ms each.
+            let listener = listener.tap_io(|socket| socket.set_nodelay(true).unwrap());
             let shared = Shared {
                 version,
                 origin: origin.as_str().into(),
