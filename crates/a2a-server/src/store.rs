@@ -354,6 +354,9 @@ pub enum StoreError {
     /// The store failed. Contains what failed, why, and what to do.
     #[error("{0}")]
     Failed(String),
+    /// The store refuses changes until its operator acts, and has not made this one. Contains why, and what to do.
+    #[error("{0}")]
+    Refused(String),
     /// The store works, but cannot read this task. Contains why, and what to do.
     #[error("{0}")]
     Damaged(String),

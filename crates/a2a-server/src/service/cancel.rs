@@ -10,7 +10,7 @@ use a2a::{A2aError, ErrorReason};
 use futures_util::StreamExt;
 
 use super::active_task::{CancelReason, TaskEnd};
-use super::core::{Core, ok_or_not_found, to_a2a_error};
+use super::core::{Core, to_a2a_error};
 use super::submit::stopping;
 use super::{Service, status};
 use crate::store::{Filter, StoreError, SummaryPage};
@@ -93,7 +93,7 @@ impl Core {
     }
 
     async fn stored(&self, task_id: &str) -> Result<TaskRecord, A2aError> {
-        ok_or_not_found(self.store.load(task_id).await, task_id)
+        self.ok_or_not_found(self.store.load(task_id).await, task_id)
     }
 }
 
@@ -126,7 +126,8 @@ impl Service {
     /// # Errors
     /// The task does not exist, or the store failed.
     pub async fn task(&self, task_id: &str) -> Result<TaskRecord, A2aError> {
-        let record = self.any(task_id).await?;
+        let loaded = self.core.store.load(task_id).await;
+        let record = loaded.map_err(|error| to_a2a_error(error, task_id))?;
         record.ok_or_else(|| A2aError::task_not_found(task_id))
     }
 
@@ -143,29 +144,26 @@ impl Service {
         )
     }
 
-    /// Deletes a task of any client, after canceling it. Returns whether it existed.
+    /// Deletes a task of any client, after canceling it, and also one that the store cannot read. Returns whether it existed.
     ///
     /// # Errors
     /// The store failed.
     pub async fn delete(&self, task_id: &str) -> Result<bool, A2aError> {
-        match self.any(task_id).await? {
-            Some(record) => {
-                self.core
-                    .cancel_task(record, CancelReason::Requested)
-                    .await?
+        match self.core.store.load(task_id).await {
+            Ok(Some(record)) => {
+                let canceled = self.core.cancel_task(record, CancelReason::Requested);
+                canceled.await?;
             }
-            None => return Ok(false),
-        };
+            Ok(None) => return Ok(false),
+            // Only a deletion is possible.
+            Err(StoreError::Damaged(_)) => {}
+            Err(error) => return Err(to_a2a_error(error, task_id)),
+        }
         // Deleting the task deletes its webhooks, so wait until the notifier has looked them up for the end of the
         // task.
         self.core.notifier.barrier().await;
         let deleted = self.core.store.delete(task_id).await;
         deleted.map_err(|error| to_a2a_error(error, task_id))
-    }
-
-    async fn any(&self, task_id: &str) -> Result<Option<TaskRecord>, A2aError> {
-        let loaded = self.core.store.load(task_id).await;
-        loaded.map_err(|error| to_a2a_error(error, task_id))
     }
 }
 

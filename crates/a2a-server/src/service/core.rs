@@ -1,10 +1,12 @@
 //! The state that all requests share.
 
 use chrono::{DateTime, Utc};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use futures_util::future::Either;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -34,6 +36,9 @@ const QUOTA_SAMPLE_SIZE: usize = 16;
 
 /// The size of a task that its last change may copy, in bytes.
 const MAX_FINISHED_BYTES: usize = 1 << 20;
+
+/// The number of unreadable tasks that the server remembers, in order to log each of them once.
+const MAX_UNREADABLE: usize = 1000;
 
 /// How many messages of all clients, and of one, wait for a turn of a task that is working.
 const MAX_STEERING: usize = 10_000;
@@ -79,6 +84,8 @@ pub(super) struct Core {
     pub(super) push_registrations: KeyedSemaphore<String>,
     /// The reads of each client.
     reads: KeyedSemaphore<String>,
+    /// The logged tasks that the store cannot read.
+    unreadable: Mutex<HashSet<String>>,
 }
 
 impl Core {
@@ -127,6 +134,7 @@ impl Core {
             quota,
             push_registrations: KeyedSemaphore::default(),
             reads: KeyedSemaphore::new(reads),
+            unreadable: Mutex::default(),
         }
     }
 
@@ -161,7 +169,7 @@ impl Core {
         let load = self.store.load(task_id);
         let loaded = self.read(Some(&caller.client), load).await;
         let owned = |record: &TaskRecord| record.owner == caller.client;
-        ok_or_not_found(loaded.map(|record| record.filter(owned)), task_id)
+        self.ok_or_not_found(loaded.map(|record| record.filter(owned)), task_id)
     }
 
     /// Loads a task that the caller owns. Returns what `finished` makes of the JSON of a finished task, or any other task
@@ -174,12 +182,9 @@ impl Core {
     ) -> Result<Either<T, TaskRecord>, A2aError> {
         let load = self.store.load_stored(task_id);
         let stored = self.read(Some(&caller.client), load).await;
-        let found = match stored.map_err(|error| to_a2a_error(error, task_id))? {
-            None => None,
-            Some(Loaded::Record(record)) => {
-                Some(*record).filter(|record| record.owner == caller.client)
-            }
-            Some(Loaded::Json(json)) => match RawRecord::parse(&json) {
+        let found = match self.ok_or_not_found(stored, task_id)? {
+            Loaded::Record(record) => Some(*record).filter(|record| record.owner == caller.client),
+            Loaded::Json(json) => match RawRecord::parse(&json) {
                 Ok(raw) if !raw.is_owned_by(&caller.client) => None,
                 raw => match raw.and_then(finished) {
                     Ok(finished) => return Ok(Either::Left(finished)),
@@ -286,25 +291,43 @@ impl Core {
         }
     }
 
+    /// Returns what the store found of a task. The record of a task names its owner, so no client has a task that cannot be
+    /// read.
+    ///
+    /// # Errors
+    /// The task does not exist or cannot be read, or the store failed.
+    pub(super) fn ok_or_not_found<T>(
+        &self,
+        loaded: Result<Option<T>, StoreError>,
+        task_id: &str,
+    ) -> Result<T, A2aError> {
+        let found = match loaded {
+            Err(StoreError::Damaged(cause)) => {
+                self.log_unreadable(task_id, &cause);
+                None
+            }
+            loaded => loaded.map_err(|error| to_a2a_error(error, task_id))?,
+        };
+        found.ok_or_else(|| A2aError::task_not_found(task_id))
+    }
+
+    /// Logs a task that the store cannot read, once.
+    pub(super) fn log_unreadable(&self, task_id: &str, cause: &str) {
+        let mut logged = self.unreadable.lock();
+        if logged.len() >= MAX_UNREADABLE {
+            logged.clear();
+        }
+        if logged.insert(task_id.to_owned()) {
+            tracing::error!(task_id, cause, "clients do not see a damaged task");
+        }
+    }
+
     /// Removes a task from the client's quota.
     pub(super) fn release_quota(&self, client: &str, task_id: &str) {
         if self.quota.remove(client, task_id) {
             self.prune.notify_one();
         }
     }
-}
-
-/// Returns what the store found of a task.
-///
-/// # Errors
-/// The task does not exist, or the store failed.
-pub(super) fn ok_or_not_found<T>(
-    loaded: Result<Option<T>, StoreError>,
-    task_id: &str,
-) -> Result<T, A2aError> {
-    loaded
-        .map_err(|error| to_a2a_error(error, task_id))?
-        .ok_or_else(|| A2aError::task_not_found(task_id))
 }
 
 /// Converts an error of the store to an error for the client. The cause of a failure appears only in the log.
@@ -321,7 +344,7 @@ pub(super) fn to_a2a_error(error: StoreError, task_id: &str) -> A2aError {
             ErrorReason::UnsupportedOperation,
             format!("the task `{task_id}` changed concurrently; get it and try again"),
         ),
-        StoreError::Failed(cause) | StoreError::Damaged(cause) => {
+        StoreError::Failed(cause) | StoreError::Refused(cause) | StoreError::Damaged(cause) => {
             tracing::warn!(task_id, cause, "the task store failed");
             let mut error = A2aError::new(
                 ErrorReason::Unavailable,

@@ -7,7 +7,7 @@ use a2a::v1_0::{Message, Part, Role, SendMessageResponse, StreamResponse, Task, 
 use futures_util::{StreamExt, stream};
 
 use super::active_task::{ActiveTask, TaskEnd};
-use super::core::{Core, ok_or_not_found, to_a2a_error};
+use super::core::{Core, to_a2a_error};
 use super::submit::Accepted;
 use super::view::{View, updates};
 use super::{SendMessage, TaskUpdates};
@@ -138,7 +138,7 @@ impl Core {
         task_id: &str,
     ) -> Result<TaskSubscription, A2aError> {
         let subscribed = self.read(client, self.store.subscribe(task_id)).await;
-        ok_or_not_found(subscribed, task_id)
+        self.ok_or_not_found(subscribed, task_id)
     }
 
     /// Subscribes to the task that the caller has just created as `record`.
@@ -147,7 +147,7 @@ impl Core {
         record: &TaskRecord,
     ) -> Result<TaskSubscription, A2aError> {
         let subscribed = self.store.subscribe_created(record).await;
-        ok_or_not_found(subscribed, &record.task.id)
+        self.ok_or_not_found(subscribed, &record.task.id)
     }
 
     fn view(&self, send: &SendMessage) -> Result<View, A2aError> {

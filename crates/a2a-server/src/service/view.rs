@@ -107,10 +107,6 @@ pub struct FinishedTask {
     pub state: TaskState,
 }
 
-fn log_omitted(task_id: &str, cause: &str) {
-    tracing::error!(task_id, cause, "a list omits a damaged task");
-}
-
 /// The size of the tasks that a page reads from the store at once, in bytes of JSON.
 const PART_BYTES: usize = 256 << 10;
 
@@ -194,7 +190,7 @@ impl TaskPage {
             let written = match self.view.json(task, self.dialect) {
                 Ok(written) => written,
                 Err(cause) => {
-                    log_omitted(&place.task_id, &cause);
+                    self.service.core.log_unreadable(&place.task_id, &cause);
                     continue;
                 }
             };
@@ -281,7 +277,7 @@ impl TaskPage {
                     .map(|record| Loaded::Record(Box::new(record))))
             }
             Err(StoreError::Damaged(cause)) => {
-                log_omitted(id, &cause);
+                core.log_unreadable(id, &cause);
                 Ok(None)
             }
             Err(error) => Err(to_a2a_error(error, id)),

@@ -13,6 +13,7 @@ mod connection;
 mod lease;
 mod pubsub;
 mod queue;
+mod scripts;
 mod task_store;
 mod tasks;
 #[cfg(all(test, feature = "real"))]
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::environment::Environment;
-use connection::{RedisConnection, Scripts};
+use connection::RedisConnection;
 use lease::RecoveryState;
 use parking_lot::Mutex;
 use pubsub::{PubSubListener, SubscriptionRequest};
@@ -32,6 +33,7 @@ use queue::{Notifiers, ReleasedSlot};
 use redis::{
     Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, TlsCertificates,
 };
+use scripts::Scripts;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc::{Receiver, UnboundedSender};
 use tokio::sync::{Semaphore, mpsc};

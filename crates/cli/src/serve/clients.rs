@@ -171,6 +171,9 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
                 true => note(format_args!("removed `{name}`; {NO_CLIENTS}")),
                 false => note(format_args!("removed `{name}`")),
             }
+            note(format_args!(
+                "a client that you add under this name later owns its terminal tasks, and uses its sign-ins through `remote-agent mcp`; end those with `remote-agent sign-out TARGET --person mcp:{name}`"
+            ));
             warn_about_open_server(&config).await;
         }
     }

@@ -62,9 +62,7 @@ impl TaskRunner {
             };
             match appended {
                 Ok(()) => break,
-                Err(StoreError::Failed(cause) | StoreError::Damaged(cause))
-                    if tries < MAX_APPEND_ATTEMPTS =>
-                {
+                Err(StoreError::Failed(cause)) if tries < MAX_APPEND_ATTEMPTS => {
                     tracing::warn!(
                         task_id = id,
                         cause,
@@ -81,7 +79,11 @@ impl TaskRunner {
                         _ => return Err(WriteError::Superseded),
                     }
                 }
-                Err(error @ (StoreError::Failed(_) | StoreError::Damaged(_))) => {
+                Err(
+                    error @ (StoreError::Failed(_)
+                    | StoreError::Refused(_)
+                    | StoreError::Damaged(_)),
+                ) => {
                     let error = to_a2a_error(error, id);
                     self.unstored = changes.into_iter().next();
                     return Err(WriteError::Store(error));

@@ -163,6 +163,9 @@ impl TaskStore for FailingStore {
     }
 
     async fn subscribe(&self, task_id: &str) -> Result<Option<TaskSubscription>, StoreError> {
+        if let Some(error) = self.unread.lock().get(task_id) {
+            return Err(error.clone());
+        }
         self.memory.subscribe(task_id).await
     }
 

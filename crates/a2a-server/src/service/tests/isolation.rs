@@ -3,8 +3,10 @@
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 
+use super::failing_store::FailingStore;
 use super::pushes::webhook;
 use super::*;
+use crate::store::StoreError;
 use crate::store::sqlite::{self, SqliteStore};
 
 /// Returns the errors of all operations of Bob on a task.
@@ -41,6 +43,22 @@ async fn task_of_other_client_is_unknown() {
     assert_eq!(harness.state(&id).await, TaskState::Submitted);
     let listed = service.list_pushes(&alice(), &id).await.unwrap();
     assert_eq!(listed.configs, [webhook(&id, Some("w"))]);
+}
+
+/// Only its record names its owner.
+#[tokio::test]
+async fn damaged_task_is_unknown() {
+    let store = FailingStore::new();
+    let harness = store.open().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let damaged = StoreError::Damaged("secret place: torn".to_owned());
+    store.unread.lock().insert(id.clone(), damaged);
+    for error in refusals(&harness.service, &id).await {
+        assert_eq!(error.reason, ErrorReason::TaskNotFound, "{error}");
+    }
+    // An operator can delete it.
+    assert!(harness.service.delete(&id).await.unwrap());
+    assert_eq!(store.memory.load(&id).await, Ok(None));
 }
 
 #[tokio::test]

@@ -1,5 +1,4 @@
-//! The connection for commands, which reconnects after an error, the checks of Redis before the store uses it, and the
-//! Lua scripts. Redis runs each script atomically.
+//! The connection for commands, which reconnects after an error, and the checks of Redis before the store uses it.
 //!
 //! Error messages say what failed, why, and what to do. They contain no stored data.
 
@@ -8,14 +7,15 @@ use std::time::Duration;
 use base::backoff::Backoff;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, Script,
-    ServerErrorKind, ToRedisArgs, Value,
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError,
+    ServerErrorKind, Value,
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::Inner;
 use super::lease::field;
+use super::scripts::{COMMON, Call};
 use crate::store::StoreError;
 
 /// How long to wait until a connection is open.
@@ -67,10 +67,10 @@ impl RedisConnection {
             Err(error) if is_retryable(&error) => self.call_once(call).await,
             done => done,
         };
-        self.decode(answer).await
+        self.decode(answer, call.lua.body).await
     }
 
-    /// Calls a script, and retries for at most `timeout` while Redis is unavailable.
+    /// Calls a script, and retries for at most `timeout` while Redis is unavailable or refuses changes.
     pub(super) async fn call_until<T: FromRedisValue>(
         &self,
         call: &Call<'_>,
@@ -85,7 +85,7 @@ impl RedisConnection {
                     tokio::time::sleep(pause).await;
                     retries += 1;
                 }
-                done => return self.decode(done).await,
+                done => return self.decode(done, call.lua.body).await,
             }
         }
     }
@@ -96,7 +96,7 @@ impl RedisConnection {
             Err(error) if is_retryable(&error) => self.send(cmd).await,
             done => done,
         };
-        self.decode(answer).await
+        self.decode(answer, "").await
     }
 
     /// Sends commands at once. Fails if one of them fails.
@@ -108,7 +108,8 @@ impl RedisConnection {
         let (number, mut connection) = opened.map_err(|error| self.store_error(&error))?;
         let answer = pipeline.query_async(&mut connection).await;
         self.discard_broken(number, &answer).await;
-        self.decode(answer.map(|value| (number, value))).await
+        let answer = answer.map(|value| (number, value));
+        self.decode(answer, "").await
     }
 
     async fn send(&self, cmd: &Cmd) -> Result<Answer, RedisError> {
@@ -118,12 +119,14 @@ impl RedisConnection {
         Ok((number, answer?))
     }
 
-    /// Decodes an answer. One of another type may belong to another request, so its connection is not used again.
+    /// Decodes an answer to `script`. One of another type may belong to another request, so its connection is not used again.
     async fn decode<T: FromRedisValue>(
         &self,
         answer: Result<Answer, RedisError>,
+        script: &str,
     ) -> Result<T, StoreError> {
-        let (number, value) = answer.map_err(|error| self.store_error(&error))?;
+        let failed = |error| to_store_error(&error, script, &self.display_address);
+        let (number, value) = answer.map_err(failed)?;
         match redis::from_redis_value(value) {
             Ok(decoded) => Ok(decoded),
             // The error contains the value.
@@ -145,7 +148,7 @@ impl RedisConnection {
 
     /// Converts an error of Redis to an error of the store.
     pub(super) fn store_error(&self, error: &RedisError) -> StoreError {
-        to_store_error(error, &self.display_address)
+        to_store_error(error, "", &self.display_address)
     }
 
     pub(super) fn display_address(&self) -> &str {
@@ -219,31 +222,36 @@ fn is_retryable(error: &RedisError) -> bool {
 /// The version of the data format under the prefix.
 const FORMAT: &str = "2";
 
-/// Checks that the prefix is unused or has data of this format, and logs the persistence settings.
+/// Checks that the prefix is unused or has data of this format. Writes the format.
+///
+/// # Errors
+/// The prefix has other data, or Redis does not respond or take changes.
+pub(super) async fn check_prefix(inner: &Inner) -> Result<(), StoreError> {
+    let call = inner.scripts.open.call().arg(FORMAT);
+    let said: String = inner.connection.call(&call).await?;
+    if said == "ok" {
+        return Ok(());
+    }
+    let (prefix, address) = (&inner.prefix, inner.connection.display_address());
+    Err(StoreError::Failed(match said.strip_prefix("foreign ") {
+        Some(key) => format!(
+            "the key `{prefix}{key}` in Redis at {address} belongs to another program; delete it, or name another prefix with \
+             `?prefix=`"
+        ),
+        None => format!(
+            "the tasks under the prefix `{prefix}` in Redis at {address} were written by another version; use that one, or name \
+             another prefix with `?prefix=`"
+        ),
+    }))
+}
+
+/// Checks the prefix, and logs the persistence settings.
 ///
 /// # Errors
 /// The prefix has other data, or Redis does not respond.
 pub(super) async fn check_server_config(inner: &Inner) -> Result<(), StoreError> {
-    let call = inner.scripts.open.call().arg(FORMAT);
-    let said: String = inner.connection.call(&call).await?;
+    check_prefix(inner).await?;
     let display_address = inner.connection.display_address();
-    match said.as_str() {
-        "ok" => {}
-        "foreign" => {
-            return Err(StoreError::Failed(format!(
-                "keys under the prefix `{}` in Redis at {display_address} belong to another program; name another prefix with \
-                 `?prefix=`",
-                inner.prefix
-            )));
-        }
-        _ => {
-            return Err(StoreError::Failed(format!(
-                "the tasks under the prefix `{}` in Redis at {display_address} were written by another version; use that one, or \
-                 name another prefix with `?prefix=`",
-                inner.prefix
-            )));
-        }
-    }
     let info: String = inner.connection.query(&redis::cmd("INFO")).await?;
     let evicts = field(&info, "maxmemory_policy").is_some_and(|policy| policy != "noeviction");
     let limited = field(&info, "maxmemory").is_some_and(|bytes| bytes != "0");
@@ -286,7 +294,11 @@ fn is_unavailable(error: &RedisError) -> bool {
 
 /// Returns whether Redis may accept a change later.
 fn is_temporary(error: &RedisError) -> bool {
-    is_unavailable(error) || error.code() == Some("BUSY") || is_refused_for_now(&error.to_string())
+    let text = error.to_string();
+    is_unavailable(error)
+        || error.code() == Some("BUSY")
+        || is_refused(error, &text)
+        || text.contains(MAX_CLIENTS)
 }
 
 const FULL: &str = "OOM";
@@ -294,11 +306,21 @@ const DISK_FAILED: &str = "MISCONF";
 const TOO_FEW_REPLICAS: &str = "NOREPLICAS";
 const MAX_CLIENTS: &str = "max number of clients";
 
-/// Returns whether Redis refuses changes or connections for now. The error of a script contains that of its command.
-fn is_refused_for_now(text: &str) -> bool {
-    [FULL, DISK_FAILED, TOO_FEW_REPLICAS, MAX_CLIENTS]
-        .iter()
-        .any(|reason| text.contains(reason))
+/// Returns whether Redis refuses changes. The error of a script contains that of its command.
+fn is_refused(error: &RedisError, text: &str) -> bool {
+    let reasons = [FULL, DISK_FAILED, TOO_FEW_REPLICAS];
+    is_replica(error, text) || reasons.iter().any(|reason| text.contains(reason))
+}
+
+fn is_replica(error: &RedisError, text: &str) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly) || text.contains("READONLY")
+}
+
+/// Returns whether the user of Redis lacks a right. For a command of a script Redis gives no code.
+fn is_denied(error: &RedisError, text: &str) -> bool {
+    let of_script = ["The user executing the script", "ACL failure in script"];
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
+        || of_script.iter().any(|denial| text.contains(denial))
 }
 
 /// The beginnings of the errors of scripts that found values of other types than they store.
@@ -310,9 +332,21 @@ const UNEXPECTED_VALUES: [&str; 5] = [
     "would overflow",
 ];
 
-/// Converts an error of Redis at `address`.
-fn to_store_error(error: &RedisError, address: &str) -> StoreError {
+/// The code of the error of a script that found a larger value than the servers store.
+const TOO_LARGE: &str = "TOOLARGE";
+
+/// Converts an error of `script` in Redis at `address`.
+fn to_store_error(error: &RedisError, script: &str, address: &str) -> StoreError {
     let text = error.to_string();
+    if is_denied(error, &text) {
+        return StoreError::Refused(denied(&text, script, address));
+    }
+    if error.code() == Some(TOO_LARGE) {
+        return StoreError::Damaged(format!(
+            "a value under the prefix in Redis at {address} is larger than what the servers have stored; another program has \
+             written it: delete the task, or name another prefix with `?prefix=`"
+        ));
+    }
     if (is_response_error(error) || error.code() == Some("WRONGTYPE"))
         && !is_temporary(error)
         && !text.contains("killed by user")
@@ -322,7 +356,61 @@ fn to_store_error(error: &RedisError, address: &str) -> StoreError {
             "a key under the prefix in Redis at {address} belongs to another program; name another prefix with `?prefix=`"
         ));
     }
-    StoreError::Failed(message(error, &text, address))
+    let message = message(error, &text, address);
+    match is_refused(error, &text) {
+        true => StoreError::Refused(message),
+        false => StoreError::Failed(message),
+    }
+}
+
+/// Says which right a user lacks, and the rule that grants it.
+fn denied(text: &str, script: &str, address: &str) -> String {
+    let commands = |names: Vec<&str>| {
+        let names: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+        let rule = format!("+{}", names.join(" +"));
+        (format!("run `{}`", names.join("` or `")), rule)
+    };
+    let is_name = |name: &&str| {
+        let is_part = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'|' | b'-');
+        !name.is_empty() && name.len() <= 32 && name.bytes().all(is_part)
+    };
+    let named = text.split_once("run the '").map(|(_, rest)| rest);
+    let named = named.and_then(|rest| rest.split('\'').next());
+    let of_line: Vec<&str> = commands_of_line(text, script);
+    let (denied, rule) = match named.filter(is_name) {
+        Some(name) => commands(vec![name]),
+        None if text.contains("channel") => {
+            let all = "use the channels under the prefix".to_owned();
+            (all, "&PREFIX*".to_owned())
+        }
+        None if text.contains("key") => {
+            let all = "use the keys under the prefix".to_owned();
+            (all, "~PREFIX*".to_owned())
+        }
+        None if !of_line.is_empty() => commands(of_line),
+        None => ("do what is needed".to_owned(), String::new()),
+    };
+    let rule = match rule.is_empty() {
+        true => rule,
+        false => format!("grant it `{rule}` with `ACL SETUSER`; "),
+    };
+    format!(
+        "the user of Redis at {address} may not {denied}; {rule}a server needs scripts, publish and subscribe, and all keys and \
+         channels under the prefix (`~PREFIX* &PREFIX* +@all -@dangerous +info`)"
+    )
+}
+
+/// Returns the commands in the line of `script` that an error names, because Redis may not name the command.
+fn commands_of_line<'a>(text: &str, script: &'a str) -> Vec<&'a str> {
+    let line = text.split_once("user_script:").map(|(_, rest)| rest);
+    let line = line.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    let Some(line) = line.and_then(|line| line.parse::<usize>().ok()) else {
+        return Vec::new();
+    };
+    let mut lines = COMMON.lines().chain([""]).chain(script.lines());
+    let line = lines.nth(line.saturating_sub(1)).unwrap_or_default();
+    let calls = line.split("call('").skip(1);
+    calls.filter_map(|call| call.split('\'').next()).collect()
 }
 
 /// Describes an error. Of the text of Redis it contains only the code, because Redis repeats arguments.
@@ -333,7 +421,7 @@ fn message(error: &RedisError, text: &str, address: &str) -> String {
         ErrorKind::Server(ServerErrorKind::BusyLoading) => {
             format!("Redis at {address} is still loading its data; try again soon")
         }
-        ErrorKind::Server(ServerErrorKind::ReadOnly) => format!(
+        _ if is_replica(error, text) => format!(
             "Redis at {address} is a replica and takes no changes; name the primary in the address"
         ),
         ErrorKind::Server(ServerErrorKind::MasterDown) => format!(
@@ -348,10 +436,6 @@ fn message(error: &RedisError, text: &str, address: &str) -> String {
         ) => {
             format!("Redis at {address} is a cluster, which is not supported; name a single Redis")
         }
-        ErrorKind::Server(ServerErrorKind::NoPerm) => format!(
-            "the user of Redis at {address} may not do what is needed; allow it scripts, publish and subscribe, and all \
-             keys and channels under the prefix (`~PREFIX* &PREFIX* +@all -@dangerous +info`)"
-        ),
         ErrorKind::AuthenticationFailed => rejected_credentials(address),
         ErrorKind::Io if contains("certificate") || contains("Certificate") => format!(
             "the certificate of Redis at {address} is not trusted ({text}); give the certificate that signed it"
@@ -415,97 +499,4 @@ fn rejected_credentials(address: &str) -> String {
     format!(
         "Redis at {address} rejects the user or the password; check the URL and the password setting"
     )
-}
-
-const COMMON: &str = include_str!("lua/common.lua");
-
-/// The scripts. `RedisConnection` loads a script when Redis does not have it.
-pub(super) struct Scripts {
-    pub(super) open: Lua,
-    pub(super) create: Lua,
-    pub(super) append: Lua,
-    pub(super) load: Lua,
-    pub(super) compact: Lua,
-    pub(super) delete: Lua,
-    pub(super) prune: Lua,
-    pub(super) make_room: Lua,
-    pub(super) list: Lua,
-    pub(super) get_or_create_context: Lua,
-    pub(super) put_push: Lua,
-    pub(super) delete_push: Lua,
-    pub(super) heartbeat: Lua,
-    pub(super) release_lease: Lua,
-    pub(super) recover: Lua,
-    pub(super) confirm_recovery: Lua,
-    pub(super) cancel: Lua,
-    pub(super) enqueue: Lua,
-    pub(super) leave: Lua,
-}
-
-/// A script with the arguments that every call has first.
-pub(super) struct Lua {
-    pub(super) script: Script,
-    prefix: String,
-    channels: String,
-    server: String,
-}
-
-impl Scripts {
-    /// Creates the scripts for the server `server` and the prefixes of keys and channels.
-    pub(super) fn new(prefix: &str, channels: &str, server: &str) -> Self {
-        let lua = |body: &str| Lua {
-            script: Script::new(&format!("{COMMON}\n{body}")),
-            prefix: prefix.to_owned(),
-            channels: channels.to_owned(),
-            server: server.to_owned(),
-        };
-        Self {
-            open: lua(include_str!("lua/open.lua")),
-            create: lua(include_str!("lua/create.lua")),
-            append: lua(include_str!("lua/append.lua")),
-            load: lua(include_str!("lua/load.lua")),
-            compact: lua(include_str!("lua/compact.lua")),
-            delete: lua(include_str!("lua/delete.lua")),
-            prune: lua(include_str!("lua/prune.lua")),
-            make_room: lua(include_str!("lua/make_room.lua")),
-            list: lua(include_str!("lua/list.lua")),
-            get_or_create_context: lua(include_str!("lua/get_or_create_context.lua")),
-            put_push: lua(include_str!("lua/put_push.lua")),
-            delete_push: lua(include_str!("lua/delete_push.lua")),
-            heartbeat: lua(include_str!("lua/heartbeat.lua")),
-            release_lease: lua(include_str!("lua/release_lease.lua")),
-            recover: lua(include_str!("lua/recover.lua")),
-            confirm_recovery: lua(include_str!("lua/confirm_recovery.lua")),
-            cancel: lua(include_str!("lua/cancel.lua")),
-            enqueue: lua(include_str!("lua/enqueue.lua")),
-            leave: lua(include_str!("lua/leave.lua")),
-        }
-    }
-}
-
-impl Lua {
-    /// Starts a call without arguments.
-    pub(super) fn call(&self) -> Call<'_> {
-        let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(self.script.get_hash())
-            .arg(0)
-            .arg(&self.prefix)
-            .arg(&self.channels)
-            .arg(&self.server);
-        Call { lua: self, cmd }
-    }
-}
-
-/// A call of a script.
-pub(super) struct Call<'a> {
-    pub(super) lua: &'a Lua,
-    pub(super) cmd: Cmd,
-}
-
-impl Call<'_> {
-    /// Adds an argument.
-    pub(super) fn arg<T: ToRedisArgs>(mut self, arg: T) -> Self {
-        self.cmd.arg(arg);
-        self
-    }
 }

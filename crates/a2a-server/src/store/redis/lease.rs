@@ -14,7 +14,7 @@ use crate::store::{StoreError, Summary};
 /// The maximum number of tasks that one call recovers.
 const RECOVERY_BATCH: usize = 500;
 /// The maximum number of cancel requests that one call reads.
-const CANCEL_BATCH: isize = 64;
+const CANCEL_BATCH: usize = 64;
 
 /// Renews the lease three times per lease time.
 pub(super) async fn renew_lease(inner: Arc<Inner>) {
@@ -34,11 +34,10 @@ pub(super) async fn forward_cancellations(
     notifiers: Arc<Notifiers>,
     to: Sender<String>,
 ) {
-    let key = format!("{}cancels:{}", inner.prefix, inner.server);
     loop {
         notifiers.cancels.notified().await;
         loop {
-            match forward_batch(&inner, &key, &to).await {
+            match forward_batch(&inner, &to).await {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
@@ -54,15 +53,15 @@ pub(super) async fn forward_cancellations(
 }
 
 /// Forwards a batch of cancel requests. Returns whether there was one.
-async fn forward_batch(inner: &Inner, key: &str, to: &Sender<String>) -> Result<bool, StoreError> {
-    let mut range = redis::cmd("LRANGE");
-    range.arg(key).arg(0).arg(CANCEL_BATCH - 1);
-    let task_ids: Vec<Vec<u8>> = inner.connection.query(&range).await?;
+async fn forward_batch(inner: &Inner, to: &Sender<String>) -> Result<bool, StoreError> {
+    let key = format!("{}cancels:{}", inner.prefix, inner.server);
+    let call = inner.scripts.canceled.call().arg(CANCEL_BATCH);
+    let task_ids: Vec<Vec<u8>> = inner.connection.call(&call).await?;
     let found = !task_ids.is_empty();
     for task_id in task_ids {
         // Removed only after forwarding, so that a request may arrive twice but is never lost.
         let mut done = redis::cmd("LREM");
-        done.arg(key).arg(0).arg(&task_id);
+        done.arg(&key).arg(0).arg(&task_id);
         // No server wrote bytes that are no text.
         if let Ok(task_id) = String::from_utf8(task_id) {
             let _ = to.send(task_id).await;
@@ -104,9 +103,11 @@ impl Inner {
     ) -> Result<Vec<Summary>, StoreError> {
         while let Some(task_id) = { recovery.lock().canceled.pop() } {
             // All other errors mean that the task is deleted, terminal or damaged, so it needs no cancel request.
-            if let Err(StoreError::Failed(error)) = self.request_cancel(&task_id).await {
+            if let Err(error @ (StoreError::Failed(_) | StoreError::Refused(_))) =
+                self.request_cancel(&task_id).await
+            {
                 recovery.lock().canceled.push(task_id);
-                return Err(StoreError::Failed(error));
+                return Err(error);
             }
         }
         if self.is_young().await? {

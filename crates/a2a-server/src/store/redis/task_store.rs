@@ -14,11 +14,11 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, stream};
-use redis::{Cmd, FromRedisValue};
+use redis::FromRedisValue;
 use serde::{Deserialize, Serialize};
 
 use super::tasks::{JSON_FIELDS, JsonRow, Row, Text, place, summary, whole, with_sum};
-use super::{Inner, RedisStore, pubsub, queue};
+use super::{Inner, RedisStore, connection, pubsub, queue};
 use crate::store::{
     Budget, Context, Cursor, Filter, ListedTask, Loaded, Page, Phase, QueueTicket, Retention,
     StoreError, Summary, SummaryChange, SummaryPage, TaskStore, TaskSubscription, body,
@@ -139,15 +139,17 @@ impl TaskStore for RedisStore {
     ) -> Result<Page<ListedTask>, StoreError> {
         let (total, more, found) = self.rows::<(Text, i64)>(filter, true).await?;
         let places: Vec<Cursor> = found.into_iter().map(place).collect();
-        let sizes = self.sizes(places.iter()).await;
+        let sizes = self.sizes(&places).await;
         // A task without a record is none: the script for summaries omits it, and deletes it from the index.
-        if let Some(sizes) = sizes.filter(|sizes| !sizes.contains(&0)) {
+        if let Ok(sizes) = sizes
+            && !sizes.contains(&Some(0))
+        {
             let tasks = places
                 .into_iter()
                 .zip(sizes)
                 .map(|(place, size)| ListedTask {
                     place,
-                    bytes: Some(size),
+                    bytes: size,
                     json: None,
                 });
             return Ok(Page::new(tasks.collect(), more, total, ListedTask::place));
@@ -168,15 +170,18 @@ impl TaskStore for RedisStore {
         let places = tasks.iter().map(|listed| &listed.place);
         // A record may have grown since it was listed, and the caller has no room for it then.
         let sizes = self.sizes(places.clone()).await.unwrap_or_default();
-        if !tasks
-            .iter()
-            .map(|listed| listed.bytes)
-            .eq(sizes.into_iter().map(Some))
-        {
+        let has_none = sizes.contains(&None);
+        if has_none || !tasks.iter().map(|listed| listed.bytes).eq(sizes) {
             return Ok(vec![None; tasks.len()]);
         }
-        let rows = self.of_each::<JsonRow>(places.clone(), "HMGET", &JSON_FIELDS);
-        let Some(rows) = rows.await else {
+        let mut pipeline = redis::Pipeline::with_capacity(tasks.len());
+        for place in places.clone() {
+            let key = format!("{}task:{}", self.inner.prefix, place.task_id);
+            pipeline.cmd("HMGET").arg(key).arg(&JSON_FIELDS);
+        }
+        let rows: Result<Vec<JsonRow>, StoreError> =
+            self.inner.connection.pipeline(&pipeline).await;
+        let Ok(rows) = rows else {
             return Ok(vec![None; tasks.len()]);
         };
         let bodies = places.zip(rows);
@@ -280,11 +285,8 @@ impl TaskStore for RedisStore {
         &self,
         task_id: &str,
     ) -> Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError> {
-        let entries: Vec<Vec<u8>> = self
-            .inner
-            .connection
-            .query(Cmd::new().arg("HVALS").arg(self.inner.push_key(task_id)))
-            .await?;
+        let call = self.inner.scripts.pushes.call().arg(task_id);
+        let entries: Vec<Vec<u8>> = self.inner.connection.call(&call).await?;
         let mut found = Vec::with_capacity(entries.len());
         for entry in &entries {
             found.push(read(entry, task_id).ok_or_else(|| self.inner.unreadable_push(task_id))?);
@@ -336,16 +338,15 @@ impl TaskStore for RedisStore {
     ) -> Result<Vec<String>, StoreError> {
         let mut waiting = Vec::new();
         for state in [TaskState::InputRequired, TaskState::AuthRequired] {
-            let mut range = redis::cmd("ZRANGEBYSCORE");
-            range
-                .arg(format!("{}state:{}", self.inner.prefix, state_name(&state)))
-                .arg("-inf")
-                .arg(format!("({before_ms}"))
-                .arg("WITHSCORES")
-                .arg("LIMIT")
-                .arg(0)
+            let call = self
+                .inner
+                .scripts
+                .unanswered
+                .call()
+                .arg(state_name(&state))
+                .arg(before_ms)
                 .arg(skip.saturating_add(limit));
-            let found: Vec<(Vec<u8>, f64)> = self.inner.connection.query(&range).await?;
+            let found: Vec<(Vec<u8>, f64)> = self.inner.connection.call(&call).await?;
             let ids = found
                 .into_iter()
                 .map(|(id, changed_ms)| Some((changed_ms, String::from_utf8(id).ok()?)));
@@ -379,6 +380,7 @@ impl TaskStore for RedisStore {
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
+        connection::check_prefix(&self.inner).await?;
         // The heartbeat is a write, so a Redis that rejects writes counts as not ready.
         self.inner.heartbeat().await?;
         if self.is_listening.load(Ordering::Relaxed) {
@@ -439,36 +441,28 @@ impl RedisStore {
         for change in changes {
             call = call.arg(body::encode(change)?);
         }
-        // Retry for the lease time, so that a run survives a restart of Redis. Afterwards another server owns the task.
-        let reply: String = self
-            .inner
-            .connection
-            .call_until(&call, self.inner.lease)
-            .await?;
+        let connection = &self.inner.connection;
+        let reply: String = match self.inner.is_running(task_id) {
+            // Retry for the lease time, so that a run survives a restart of Redis. Afterwards another server owns the task.
+            true => connection.call_until(&call, self.inner.lease).await?,
+            // A client waits for the change, and can send its request again.
+            false => connection.call(&call).await?,
+        };
         self.inner.outcome(task_id, phase, &reply)
     }
 
-    /// Returns the size of each task's record; `None` if one cannot be read.
-    async fn sizes(&self, places: impl ExactSizeIterator<Item = &Cursor>) -> Option<Vec<usize>> {
-        self.of_each(places, "HSTRLEN", &["base"]).await
-    }
-
-    /// Returns the answers of a command for each task; `None` if one fails.
-    async fn of_each<T: FromRedisValue>(
+    /// Returns the size of each task's record: 0 without a record, and `None` for one that is larger than the servers have
+    /// stored.
+    async fn sizes(
         &self,
-        places: impl ExactSizeIterator<Item = &Cursor>,
-        command: &str,
-        fields: &[&str],
-    ) -> Option<Vec<T>> {
-        if places.len() == 0 {
-            return Some(Vec::new());
+        places: impl IntoIterator<Item = &Cursor>,
+    ) -> Result<Vec<Option<usize>>, StoreError> {
+        let ids: Vec<&str> = places.into_iter().map(|place| &*place.task_id).collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
         }
-        let mut pipeline = redis::Pipeline::with_capacity(places.len());
-        for place in places {
-            let key = format!("{}task:{}", self.inner.prefix, place.task_id);
-            pipeline.cmd(command).arg(key).arg(fields);
-        }
-        self.inner.connection.pipeline(&pipeline).await.ok()
+        let call = self.inner.scripts.sizes.call().arg(ids);
+        self.inner.connection.call(&call).await
     }
 
     /// Lists tasks, by their summaries, or with `plain` by their ids and times.
@@ -501,10 +495,6 @@ impl RedisStore {
 }
 
 impl Inner {
-    fn push_key(&self, task_id: &str) -> String {
-        format!("{}push:{task_id}", self.prefix)
-    }
-
     /// Returns the error of unreadable configurations. It contains no stored bytes, because they may be credentials.
     fn unreadable_push(&self, task_id: &str) -> StoreError {
         StoreError::Failed(format!(

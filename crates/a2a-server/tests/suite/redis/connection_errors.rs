@@ -1,10 +1,17 @@
 //! Rejected configurations of Redis. No error contains a password.
 
+use a2a::v1_0::TaskState;
 use a2a_server::store::redis::Options;
-use a2a_server::store::{StoreError, TaskStore};
+use a2a_server::store::{StoreError, TaskStore, TaskUpdate};
+use a2a_server::task_record::TaskChange;
+use futures_util::StreamExt;
 use redis::aio::MultiplexedConnection;
 
-use crate::redis::rig::{client, connect, create, record, refused, server};
+use crate::redis::foreign_data::everything;
+use crate::redis::rig::{
+    append, chunk, client, connect, create, in_time, record, refused, server, short_lease_server,
+    status, until,
+};
 use testkit::support::redis_server::RedisServer;
 
 const PASSWORD: &str = "correct#horse/battery@staple";
@@ -131,10 +138,7 @@ async fn foreign_key_is_reported() {
     set(&mut client(&redis).await, "remote-agent:task:t", "mine").await;
     for refused in [
         store.load("t").await.err(),
-        store
-            .append("t", 0, 1, &[crate::redis::rig::chunk("mine too")])
-            .await
-            .err(),
+        store.append("t", 0, 1, &[chunk("mine too")]).await.err(),
     ] {
         let Some(StoreError::Damaged(error)) = refused else {
             panic!("{refused:?}");
@@ -181,15 +185,84 @@ async fn user_with_documented_permissions_suffices() {
     store.subscribe("t").await.unwrap().unwrap();
     store.ready().await.unwrap();
 
-    redis::cmd("ACL")
-        .arg(&["SETUSER", "agent", "-evalsha"])
-        .exec_async(&mut client)
-        .await
-        .unwrap();
-    let Err(StoreError::Failed(error)) = store.load("t").await else {
-        panic!("it was let in");
+    let rights = [
+        ("-evalsha", "+evalsha", "`+evalsha`"),
+        ("-hset", "+hset", "`+hset`"),
+        ("-zadd", "+zadd", "`+zadd`"),
+        ("resetkeys", "~remote-agent:*", "`~PREFIX*`"),
+        ("resetchannels", "&remote-agent:*", "`&PREFIX*`"),
+    ];
+    for (n, (taken, given, rule)) in rights.into_iter().enumerate() {
+        let id = n.to_string();
+        create(&store, &id).await;
+        let set = async |client: &mut MultiplexedConnection, rule| {
+            let mut acl = redis::cmd("ACL");
+            acl.arg(&["SETUSER", "agent", rule]);
+            acl.exec_async(client).await.unwrap();
+        };
+        set(&mut client, taken).await;
+        let changed = store.append(&id, 0, 1, &[chunk("refused")]).await;
+        let Err(StoreError::Refused(error)) = changed else {
+            panic!("{taken}: {changed:?}");
+        };
+        assert!(error.contains(rule), "{taken}: {error}");
+        assert!(!error.contains("another program"), "{taken}: {error}");
+        set(&mut client, given).await;
+        // A connection whose user lost its channels is closed.
+        until(|| async { store.ready().await.ok() }).await;
+    }
+}
+
+/// A list deletes what is no task from its set. It must not take a task for that because of a missing right.
+#[tokio::test]
+async fn missing_right_removes_no_task_from_lists() {
+    let redis = RedisServer::start();
+    let mut client = client(&redis).await;
+    let store = server(&redis).await;
+    create(&store, "t").await;
+    for rule in ["-hmget", "+hmget"] {
+        redis::cmd("ACL")
+            .arg(&["SETUSER", "default", rule])
+            .exec_async(&mut client)
+            .await
+            .unwrap();
+        let listed = store.list(&everything()).await;
+        match rule {
+            "-hmget" => assert!(matches!(listed, Err(StoreError::Refused(_))), "{listed:?}"),
+            _ => assert_eq!(listed.unwrap().tasks.len(), 1),
+        }
+    }
+}
+
+#[tokio::test]
+async fn full_redis_publishes_no_refused_change() {
+    let redis = RedisServer::start();
+    let mut client = client(&redis).await;
+    let store = short_lease_server(&redis).await;
+    let watcher = server(&redis).await;
+    let mut task = create(&store, "t").await;
+    let mut subscription = watcher.subscribe("t").await.unwrap().unwrap();
+    let mut limit = async |bytes| {
+        let mut config = redis::cmd("CONFIG");
+        config.arg(&["SET", "maxmemory", bytes]);
+        config.exec_async(&mut client).await.unwrap();
     };
-    assert!(error.contains("may not"), "{error}");
+    limit("1").await;
+    let mut ended = task.clone();
+    let end = [TaskChange::Status(status(TaskState::Completed))];
+    ended.apply(end[0].clone(), 2);
+    let refused = store.finish(&ended, &end).await;
+    assert!(
+        matches!(refused, Err(StoreError::Refused(_))),
+        "{refused:?}"
+    );
+    limit("0").await;
+    append(&store, &mut task, chunk("more")).await;
+    let first = in_time(subscription.updates.next()).await;
+    let Some(TaskUpdate::Change(1, change)) = first else {
+        panic!("{first:?}");
+    };
+    assert_eq!(*change, chunk("more"));
 }
 
 #[tokio::test]
@@ -203,7 +276,7 @@ async fn full_redis_is_not_ready() {
         .await
         .unwrap();
     for refused in [store.create(&record("u")).await, store.ready().await] {
-        let Err(StoreError::Failed(error)) = refused else {
+        let Err(StoreError::Refused(error)) = refused else {
             panic!("it was kept");
         };
         assert!(error.contains("is full"), "{error}");

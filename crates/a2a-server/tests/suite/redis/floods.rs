@@ -6,9 +6,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use a2a_server::store::redis::Options;
-use a2a_server::store::{StoreError, TaskStore};
+use a2a_server::store::{Filter, StoreError, TaskStore};
 use futures_util::StreamExt;
 
+use crate::redis::foreign_data::everything;
 use crate::redis::rig::{client, connect, create, in_time, until};
 use testkit::support::redis_server::RedisServer;
 
@@ -106,18 +107,30 @@ async fn run_subscriber() {
 }
 
 #[tokio::test]
-async fn large_foreign_value_takes_bounded_memory() {
+async fn large_foreign_values_take_bounded_memory() {
     let redis = RedisServer::start();
     let mut other = client(&redis).await;
     let mut server = Server::start("redis::floods::run_reader", &redis);
     let before = server.megabytes("VmRSS");
-    redis::cmd("HSET")
-        .arg("remote-agent:task:t")
-        .arg("base")
-        .arg(format!("[{}{{}}]", "{},".repeat(33_000_000)))
-        .exec_async(&mut other)
-        .await
-        .unwrap();
+    let json = format!("[{}{{}}]", "{},".repeat(12_000_000));
+    for (command, key) in [
+        ("HSET", ["task:t", "base"]),
+        ("HSET", ["task:u", "asked"]),
+        ("HSET", ["task:u", "sum"]),
+        ("ZADD", ["all", "9"]),
+        ("ZADD", ["owner:ann", "9"]),
+        ("ZADD", ["state:input-required", "0"]),
+        ("HSET", ["push:t", "c"]),
+        ("HSET", ["opened:context-of-t", "session"]),
+    ] {
+        let [key, field] = key;
+        let mut plant = redis::cmd(command);
+        plant
+            .arg(format!("remote-agent:{key}"))
+            .arg(field)
+            .arg(&json);
+        plant.exec_async(&mut other).await.unwrap();
+    }
     redis::cmd("SET")
         .arg("go")
         .arg(1)
@@ -126,7 +139,7 @@ async fn large_foreign_value_takes_bounded_memory() {
         .unwrap();
     server.wait_for("refused");
     let growth = server.megabytes("VmHWM") - before;
-    println!("a task of 99 MB: {growth} MB more");
+    println!("values of 36 MB: {growth} MB more");
     assert!(growth < 40, "{growth} MB");
 }
 
@@ -135,7 +148,9 @@ async fn large_foreign_value_takes_bounded_memory() {
 async fn run_reader() {
     let url = env::var(ADDRESS).unwrap();
     let store = connect(&Options::new(url.as_str())).await;
-    create(&store, "t").await;
+    for id in ["t", "u"] {
+        create(&store, id).await;
+    }
     println!("\nready");
     let other = redis::Client::open(url)
         .unwrap()
@@ -150,8 +165,28 @@ async fn run_reader() {
         }
     })
     .await;
-    let refused = in_time(store.load("t")).await;
-    assert!(matches!(refused, Err(StoreError::Damaged(_))));
+    for _ in 0..2 {
+        let loaded = in_time(store.load("t")).await;
+        assert!(matches!(loaded, Err(StoreError::Damaged(_))), "{loaded:?}");
+        let loaded = in_time(store.load("u")).await;
+        assert!(matches!(loaded, Err(StoreError::Damaged(_))), "{loaded:?}");
+        for owner in [None, Some("ann")] {
+            let filter = Filter {
+                owner: owner.map(str::to_owned),
+                ..everything()
+            };
+            let page = in_time(store.page(&filter, 0)).await.unwrap();
+            assert_eq!(page.tasks.len(), 2);
+            in_time(store.bodies(owner, &page.tasks)).await.unwrap();
+            assert_eq!(in_time(store.list(&filter)).await.unwrap().tasks.len(), 2);
+        }
+        let waiting = in_time(store.unanswered(1, 0, 10)).await.unwrap();
+        assert_eq!(waiting, [""]);
+        let pushes = in_time(store.pushes("t")).await;
+        assert!(matches!(pushes, Err(StoreError::Damaged(_))), "{pushes:?}");
+        let context = store.get_or_create_context("context-of-t", "ann", "s");
+        assert_eq!(in_time(context).await.unwrap().session, "");
+    }
     println!("\nrefused");
     std::future::pending::<()>().await;
 }

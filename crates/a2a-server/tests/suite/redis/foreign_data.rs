@@ -459,12 +459,37 @@ async fn foreign_slots_hold_up_no_queue() {
 
 #[tokio::test]
 async fn foreign_counters_are_found_at_start() {
-    for key in ["total", "bytes", "format", "all"] {
+    for key in SHARED_KEYS {
         let redis = RedisServer::start();
         let mut other = client(&redis).await;
         run(&mut other, &format!("LPUSH ~{key} x"), None).await;
         let error = refused(&a2a_server::store::redis::Options::new(redis.url())).await;
         assert!(error.contains("another program"), "{key}: {error}");
+    }
+}
+
+/// Keys that all tasks share.
+const SHARED_KEYS: [&str; 7] = [
+    "total",
+    "bytes",
+    "format",
+    "all",
+    "settled",
+    "servers",
+    "state:input-required",
+];
+
+#[tokio::test]
+async fn foreign_shared_key_is_not_ready() {
+    let (_redis, store, mut other) = start().await;
+    for key in SHARED_KEYS {
+        run(&mut other, &format!("DEL ~{key}"), None).await;
+        run(&mut other, &format!("LPUSH ~{key} x"), None).await;
+        let error = cause(store.ready().await);
+        let named = format!("the key `remote-agent:{key}`");
+        assert!(error.contains(&named), "{key}: {error}");
+        run(&mut other, &format!("DEL ~{key}"), None).await;
+        assert_eq!(store.ready().await, Ok(()), "{key}");
     }
 }
 

@@ -10,7 +10,9 @@ use testkit::support::redis_server::RedisServer;
 /// Returns why a load fails.
 async fn load_error(store: &RedisStore) -> String {
     match in_time(store.load("t")).await {
-        Err(StoreError::Failed(error) | StoreError::Damaged(error)) => error,
+        Err(
+            StoreError::Failed(error) | StoreError::Refused(error) | StoreError::Damaged(error),
+        ) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -58,6 +60,16 @@ async fn errors_say_what_to_do() {
             "the user or the password",
         ),
         ("-NOPERM this user has no permissions", "may not do"),
+        // Redis 6.2 and 7.2 word the refusals of a script differently.
+        (
+            "-ERR Error running script (call to f_0): @user_script:3: @user_script: 3: -READONLY You can't write against a \
+             read only replica.",
+            "is a replica",
+        ),
+        (
+            "-ERR ACL failure in script: User agent has no permissions to run the 'hset' command script: 0, on @user_script:3.",
+            "may not run `hset`; grant it `+hset`",
+        ),
         (
             "-BUSY Redis is busy running a script.",
             "a script of another client",

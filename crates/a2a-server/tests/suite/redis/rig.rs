@@ -41,7 +41,7 @@ pub(crate) async fn connect(options: &Options) -> RedisStore {
 pub(crate) async fn refused(options: &Options) -> String {
     match RedisStore::connect(options, &SystemEnvironment).await {
         Ok(_) => panic!("it connected"),
-        Err(StoreError::Failed(error)) => error,
+        Err(StoreError::Failed(error) | StoreError::Refused(error)) => error,
         Err(other) => panic!("{other}"),
     }
 }

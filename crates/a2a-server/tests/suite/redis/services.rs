@@ -4,12 +4,13 @@ use std::env;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use a2a::v1_0::{
     ListTasksRequest, Message, Part, Role, SendMessageRequest, SendMessageResponse, StreamResponse,
     Task, TaskState,
 };
-use a2a::{Dialect, Version};
+use a2a::{Dialect, ErrorReason, Version};
 use a2a_server::executor::scripted::ScriptedExecutor;
 use a2a_server::push::{PushError, PushSender};
 use a2a_server::service::{ANONYMOUS_CLIENT, CallContext};
@@ -17,7 +18,7 @@ use a2a_server::service::{
     INTERRUPTED, REASON, SendMessage, Service, ServiceComponents, SessionMapper, TaskUpdates,
 };
 use a2a_server::settings::Settings;
-use a2a_server::store::redis::Options;
+use a2a_server::store::redis::{Options, RedisStore};
 use base::environment::SystemEnvironment;
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -25,7 +26,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Response};
 use url::Url;
 
-use crate::redis::rig::{SHORT_LEASE, connect, in_time, until};
+use crate::redis::rig::{SHORT_LEASE, client, connect, in_time, until};
 use testkit::support::redis_server::RedisServer;
 
 /// The environment variables of that process: Redis, and its messages.
@@ -71,10 +72,14 @@ async fn service(url: &str) -> Service {
         lease: SHORT_LEASE,
         ..Options::new(url)
     };
+    service_on(connect(&options).await).await
+}
+
+async fn service_on(store: RedisStore) -> Service {
     Service::start(ServiceComponents {
         settings: Settings::default(),
         executor: Arc::new(ScriptedExecutor::default()),
-        store: Arc::new(connect(&options).await),
+        store: Arc::new(store),
         sender: Arc::new(NoPush),
         sessions: Arc::new(ContextSessions),
         env: Arc::new(SystemEnvironment),
@@ -103,8 +108,8 @@ fn message(text: &str) -> Message {
     message
 }
 
-async fn send(service: &Service, message: Message, return_immediately: bool) -> Task {
-    let send = SendMessage {
+fn sent(message: Message, return_immediately: bool) -> SendMessage {
+    SendMessage {
         request: SendMessageRequest {
             message,
             configuration: None,
@@ -112,8 +117,12 @@ async fn send(service: &Service, message: Message, return_immediately: bool) -> 
             tenant: None,
         },
         return_immediately: Some(return_immediately),
-    };
-    match in_time(service.send(&caller(), send)).await.unwrap() {
+    }
+}
+
+async fn send(service: &Service, message: Message, return_immediately: bool) -> Task {
+    let sent = sent(message, return_immediately);
+    match in_time(service.send(&caller(), sent)).await.unwrap() {
         SendMessageResponse::Task(task) => task,
         SendMessageResponse::Message(message) => panic!("{message:?}"),
     }
@@ -238,6 +247,31 @@ async fn question_can_be_answered_at_another_server() {
         get(&one, &question.id).await.status.state,
         TaskState::Completed
     );
+}
+
+/// Such a refusal comes as soon as that of a new message.
+#[tokio::test]
+async fn refused_answer_is_not_retried() {
+    for refuse in [
+        ["CONFIG", "SET", "maxmemory", "1"].as_slice(),
+        &["REPLICAOF", "127.0.0.1", "1"],
+        &["ACL", "SETUSER", "default", "-rpush"],
+    ] {
+        let redis = RedisServer::start();
+        let store = connect(&Options::new(redis.url())).await;
+        let service = service_on(store).await;
+        let question = send(&service, message("ask which colour"), false).await;
+        let mut command = redis::cmd(refuse[0]);
+        command.arg(&refuse[1..]);
+        command.exec_async(&mut client(&redis).await).await.unwrap();
+        let mut answer = message("red");
+        answer.task_id = Some(question.id);
+        let start = Instant::now();
+        let sent = in_time(service.send(&caller(), sent(answer, false))).await;
+        assert_eq!(sent.unwrap_err().reason, ErrorReason::Unavailable);
+        let waited = start.elapsed();
+        assert!(waited < Duration::from_secs(3), "{refuse:?}: {waited:?}");
+    }
 }
 
 /// A server in a separate process. Dropping it kills the process.

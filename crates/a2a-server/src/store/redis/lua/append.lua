@@ -27,7 +27,7 @@ end
 if not (is[3] and is[4] and is[5] and holds(P .. 'log:' .. id, 'list')) then
   return 'damaged'
 end
-local bytes, last = 0, revision
+local bytes, last, published = 0, revision, {}
 -- The changes are the other arguments.
 for i = 16, #ARGV do
   last = string.format('%.0f', tonumber(revision) + i - 15)
@@ -36,7 +36,7 @@ for i = 16, #ARGV do
     bytes = bytes + #entry
     redis.call('RPUSH', P .. 'log:' .. id, entry)
   end
-  redis.call('PUBLISH', C .. 'task:' .. id, last .. ' ' .. ARGV[i])
+  published[#published + 1] = last .. ' ' .. ARGV[i]
 end
 if record == '' then
   -- From here on the entries count.
@@ -45,6 +45,10 @@ else
   bytes = #record + pushed(id) - count(redis.call('HGET', key, 'bytes'))
   redis.call('HSET', key, 'revision', last, 'token', token, 'base', record, 'base_revision', last, 'sum', sum)
   redis.call('DEL', P .. 'log:' .. id)
+end
+-- A full Redis refuses the writes above, and publishes nevertheless.
+for _, change in ipairs(published) do
+  redis.call('PUBLISH', C .. 'task:' .. id, change)
 end
 weigh(id, is[4], bytes)
 if state ~= '' then

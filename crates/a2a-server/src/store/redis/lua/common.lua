@@ -5,7 +5,8 @@ local P, C, me = ARGV[1], ARGV[2], ARGV[3]
 -- Each write has an absolute result, such as `HSET` instead of `HINCRBY`. Redis 7.0 applies the beginning of a script
 -- again, at its second start, if it was killed while it wrote the script to its append-only file.
 
--- Another program may have written to keys under the prefix. A script therefore checks what it needs before it writes.
+-- Another program may have written to keys under the prefix. A script therefore checks what it needs before it writes, and
+-- returns no value that is larger than those of the servers.
 
 -- Returns whether a key is missing or of this type.
 local function holds(key, kind)
@@ -26,6 +27,33 @@ local function add(key, field, more)
   local sum = count(redis.call('HGET', key, field)) + more
   redis.call('HSET', key, field, string.format('%.0f', sum))
   return sum
+end
+
+-- Returns an id, a name or an excerpt; an empty text in place of one that no server stores, because it is longer.
+local function short(text)
+  return text and #text <= 4096 and text or ''
+end
+
+local function too_large()
+  return redis.error_reply('TOOLARGE no server stores a value of this size')
+end
+
+-- Returns how many bytes of a task a script may return: those that the servers have counted, and room for a change that is
+-- stored but not counted.
+local function allowance(id)
+  return count(redis.call('HGET', P .. 'task:' .. id, 'bytes')) + 2 ^ 24
+end
+
+-- Returns fields of a hash; nil if the key has another type.
+local function fields(key, ...)
+  local is = redis.pcall('HMGET', key, ...)
+  if not is.err then
+    return is
+  end
+  if not string.find(is.err, 'WRONGTYPE', 1, true) then
+    -- Fails again.
+    return redis.call('HMGET', key, ...)
+  end
 end
 
 local function indexes(owner, context, state)
@@ -58,13 +86,13 @@ end
 
 -- Returns what lists show of a task that last changed at `at`; nil if the task does not exist.
 local function listed(id, at)
-  local is = redis.pcall('HMGET', P .. 'task:' .. id, 'context', 'owner', 'agent', 'state', 'since', 'created', 'asked', 'says')
-  if is.err or not is[2] then
+  local is = fields(P .. 'task:' .. id, 'context', 'owner', 'agent', 'state', 'since', 'created', 'asked', 'says')
+  if not is or not is[2] then
     return nil
   end
   local task = { id, string.format('%.0f', time(at)) }
   for field = 1, 8 do
-    task[field + 2] = is[field] or ''
+    task[field + 2] = short(is[field])
   end
   return task
 end

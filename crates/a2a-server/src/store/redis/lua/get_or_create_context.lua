@@ -4,4 +4,5 @@ if redis.call('EXISTS', key) == 0 then
   -- Until the context has a task.
   redis.call('PEXPIRE', key, spare)
 end
-return redis.call('HMGET', key, 'owner', 'session')
+local is = redis.call('HMGET', key, 'owner', 'session')
+return { short(is[1]), short(is[2]) }

@@ -10,8 +10,8 @@ if owner ~= '' then
 end
 
 local function takes(id)
-  local is = redis.pcall('HMGET', P .. 'task:' .. id, 'owner', 'state', 'since')
-  return not is.err and is[1] and (owner == '' or is[1] == owner) and (state == '' or is[2] == state)
+  local is = fields(P .. 'task:' .. id, 'owner', 'state', 'since')
+  return is and is[1] and (owner == '' or is[1] == owner) and (state == '' or is[2] == state)
     and (since == '' or count(is[3]) >= tonumber(since) and is[3] ~= '')
 end
 
@@ -52,7 +52,7 @@ while more == 0 or asks do
       if #ids == size then
         more = (more == 1 or past(id, at)) and 1 or 0
       elseif past(id, at) then
-        local task = plain and { id, string.format('%.0f', time(at)) } or listed(id, at)
+        local task = short(id) == id and (plain and { id, string.format('%.0f', time(at)) } or listed(id, at))
         if not task then
           lost[#lost + 1] = id
         elseif plain or owner == '' or task[4] == owner then
@@ -66,8 +66,8 @@ while more == 0 or asks do
   end
   offset = offset + step
 end
--- Redis evicted these tasks, or another program added them.
+-- Redis evicted these tasks, or another program added them. A list does without the deletion where Redis takes no changes.
 for _, id in ipairs(lost) do
-  redis.call('ZREM', index, id)
+  redis.pcall('ZREM', index, id)
 end
 return { asks and total or total - #lost, more, ids }

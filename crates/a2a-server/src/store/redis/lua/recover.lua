@@ -28,10 +28,13 @@ for _, server in ipairs(redis.call('SMEMBERS', P .. 'servers')) do
     end
   end
 end
-local claims, canceled = redis.call('SMEMBERS', P .. 'claims:' .. me), {}
-for _, id in ipairs(claims) do
-  if redis.pcall('HEXISTS', P .. 'task:' .. id, 'cancel') == 1 then
-    canceled[#canceled + 1] = id
+local claims, canceled = {}, {}
+for _, id in ipairs(redis.call('SMEMBERS', P .. 'claims:' .. me)) do
+  if short(id) == id then
+    claims[#claims + 1] = id
+    if redis.pcall('HEXISTS', P .. 'task:' .. id, 'cancel') == 1 then
+      canceled[#canceled + 1] = id
+    end
   end
 end
 return { claims, canceled }
