@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Not;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -188,9 +189,9 @@ pub(super) struct Summary<'a> {
     pub(super) message_text: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) artifacts: Vec<&'a Artifact>,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "Not::not")]
     pub(super) wait_expired: bool,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "Not::not")]
     pub(super) incomplete: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) query_error: Option<&'a str>,
@@ -198,7 +199,7 @@ pub(super) struct Summary<'a> {
     pub(super) next_step: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message_state: Option<&'static str>,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "Not::not")]
     pub(super) notify: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) person: Option<&'a PersonReport>,
@@ -252,10 +253,6 @@ pub(super) enum ReportOutcome {
     Limit,
     /// The answer was not sent, or the agent did not take it.
     Unsent,
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 fn is_true(value: &bool) -> bool {

@@ -1,5 +1,6 @@
 //! What is known of the members of a group, and the envelopes about it.
 
+use std::ops::Not;
 use std::time::Duration;
 
 use base::json;
@@ -127,7 +128,7 @@ impl Answer {
 #[derive(Serialize)]
 pub(super) struct Summary<'a> {
     group: Report<'a>,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "Not::not")]
     wait_expired: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_step: Option<&'static str>,
@@ -167,7 +168,7 @@ struct MemberReport<'a> {
     canceled: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ms: Option<u128>,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "Not::not")]
     truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<&'a RawValue>,
@@ -180,10 +181,6 @@ struct MemberReport<'a> {
 struct Missing<'a> {
     target_alias: &'a str,
     reason: &'static str,
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// Returns whether a task in this state waits for its caller.

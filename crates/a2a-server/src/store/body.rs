@@ -29,12 +29,8 @@ const LIMITS: Limits = Limits {
 pub(crate) fn encode(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreError> {
     // Room for most tasks.
     let mut json = Vec::with_capacity(1024);
-    serde_json::to_writer(&mut json, value).map_err(|error| {
-        StoreError::Failed(format!(
-            "cannot write the task as JSON: {}",
-            error_location(&error)
-        ))
-    })?;
+    serde_json::to_writer(&mut json, value)
+        .map_err(|error| StoreError::Failed(format!("cannot write {}", invalid(&error))))?;
     Ok(json)
 }
 
@@ -138,28 +134,21 @@ pub(crate) fn task_v1(record: &[u8], messages: usize, artifacts: bool) -> Result
     Ok(json)
 }
 
+/// Describes a JSON error by its location. The description contains no text, because that may be a client's.
 fn invalid(error: &serde_json::Error) -> String {
-    format!("the JSON of a task: {}", error_location(error))
+    let (line, column) = (error.line(), error.column());
+    format!("the JSON of a task: invalid at line {line}, column {column}")
 }
 
 fn decode<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, String> {
     json::from_slice(json, LIMITS).map_err(|error| format!("the JSON of a task: {error}"))
 }
 
-/// Describes the location of a JSON error. The description contains no text, because that may be a client's.
-fn error_location(error: &serde_json::Error) -> String {
-    format!(
-        "invalid JSON of a task at line {}, column {}",
-        error.line(),
-        error.column()
-    )
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::task_v1;
+    use super::{RawRecord, task_v1};
     use crate::store::tests::{artifact, message, record};
 
     #[test]
@@ -167,6 +156,10 @@ mod tests {
         let error = super::decode_record(b"{\"s3cret\"").err().unwrap();
         assert!(error.contains("line 1, column 9"), "{error}");
         assert!(!error.contains("s3cret"), "{error}");
+        let record = br#"{"task":{"status":{"s3cret"}},"owner":"ann"}"#;
+        let error = RawRecord::parse(record).unwrap().state().unwrap_err();
+        let expected = "the JSON of a task: invalid at line 1, column 10";
+        assert_eq!(error, expected);
     }
 
     #[test]

@@ -311,6 +311,22 @@ async fn end_is_stored_once_the_store_recovers() {
     assert_eq!(last, "status Completed");
 }
 
+/// The end is left to the next process, whose store may work.
+#[tokio::test(start_paused = true)]
+async fn close_waits_for_no_store_that_lost_an_end() {
+    let store = FailingStore::new();
+    let mut harness = store.open().await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
+    let run = harness.run().await;
+    let id = run.input.task_id.clone();
+    store.fail(100);
+    run.done();
+    response.await.unwrap().unwrap_err();
+    harness.service.close(3600 * SECOND).await;
+    let state = harness.stored(&id).await.task.status.state;
+    assert!(!state.is_terminal(), "{state:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn task_with_lost_event_fails() {
     let store = FailingStore::new();

@@ -249,6 +249,22 @@ async fn file_of_version_1_is_upgraded() {
     assert_eq!(check(directory.path()), Ok(Vec::new()));
 }
 
+/// SQLite moves its log into the file by itself only if no other program has the file open.
+#[tokio::test]
+async fn close_moves_all_changes_into_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    create(&any(&store), "t", "ann", "c", 0).await;
+    let backup = rusqlite::Connection::open(store.path()).unwrap();
+    let count = "SELECT count(*) FROM tasks";
+    let tasks = backup.query_row(count, [], |row| row.get::<_, i64>(0));
+    assert_eq!(tasks, Ok(1));
+    let log = directory.path().join("tasks.db-wal");
+    assert_ne!(log.metadata().unwrap().len(), 0);
+    store.close().await.unwrap();
+    assert_eq!(log.metadata().unwrap().len(), 0);
+}
+
 #[tokio::test]
 async fn file_of_other_version_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
