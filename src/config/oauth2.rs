@@ -226,37 +226,13 @@ impl OAuth2 {
     /// Refuses settings that have no effect with the grant, and requires those that it needs.
     fn check_grant(&self) -> Result<(), (String, String)> {
         let (grant, has_issuer) = (self.grant, self.issuer.is_some());
+        #[rustfmt::skip]
         let settings = [
-            (
-                "authorizationUrl",
-                self.authorization_url.is_some(),
-                Grant::AuthorizationCode,
-                !has_issuer,
-            ),
-            (
-                "deviceAuthorizationUrl",
-                self.device_authorization_url.is_some(),
-                Grant::DeviceCode,
-                !has_issuer,
-            ),
-            (
-                "subjectTokenFile",
-                self.subject_token_file.is_some(),
-                Grant::TokenExchange,
-                true,
-            ),
-            (
-                "subjectTokenType",
-                self.subject_token_type.is_some(),
-                Grant::TokenExchange,
-                false,
-            ),
-            (
-                "redirectUrl",
-                self.redirect_url.is_some(),
-                Grant::AuthorizationCode,
-                false,
-            ),
+            ("authorizationUrl", self.authorization_url.is_some(), Grant::AuthorizationCode, !has_issuer),
+            ("deviceAuthorizationUrl", self.device_authorization_url.is_some(), Grant::DeviceCode, !has_issuer),
+            ("subjectTokenFile", self.subject_token_file.is_some(), Grant::TokenExchange, true),
+            ("subjectTokenType", self.subject_token_type.is_some(), Grant::TokenExchange, false),
+            ("redirectUrl", self.redirect_url.is_some(), Grant::AuthorizationCode, false),
         ];
         for (field, is_given, of, is_needed) in settings {
             let reason = match (is_given, grant == of) {
@@ -292,23 +268,15 @@ impl OAuth2 {
             client_auth == ClientAuth::PrivateKeyJwt,
             client_auth == ClientAuth::Tls,
         );
-        for (field, is_given, is_used, is_needed) in [
-            (
-                "clientSecret",
-                self.client_secret.is_some(),
-                with_secret,
-                true,
-            ),
-            (
-                "clientKeyFile",
-                self.client_key_file.is_some(),
-                with_key,
-                true,
-            ),
+        #[rustfmt::skip]
+        let settings = [
+            ("clientSecret", self.client_secret.is_some(), with_secret, true),
+            ("clientKeyFile", self.client_key_file.is_some(), with_key, true),
             ("clientKeyId", self.client_key_id.is_some(), with_key, false),
             ("certFile", self.cert_file.is_some(), with_certificate, true),
             ("keyFile", self.key_file.is_some(), with_certificate, true),
-        ] {
+        ];
+        for (field, is_given, is_used, is_needed) in settings {
             let reason = match (is_given, is_used) {
                 (true, false) => "this setting has no effect with `clientAuth` of this target",
                 (false, true) if is_needed => "`clientAuth` of this target needs this setting",
@@ -356,15 +324,84 @@ mod tests {
     use super::super::{Auth, Config};
     use super::*;
 
-    fn parse(auth: &Value) -> Result<OAuth2, String> {
+    fn parse(auth: &Value) -> Result<OAuth2, ConfigError> {
         let mut auth = auth.clone();
         auth["type"] = json!("oauth2");
         let target = json!({"alias": "desk", "baseUrl": "https://desk.example", "auth": auth});
-        let config = json!({ "targets": [target] }).to_string();
-        let mut config = Config::parse(&config).map_err(|error| error.path)?;
+        let mut config = Config::parse(&json!({ "targets": [target] }).to_string())?;
         match config.targets.remove(0).auth {
             Some(Auth::OAuth2(settings)) => Ok(*settings),
             _ => panic!("a client"),
+        }
+    }
+
+    /// Reads a table of `WORD {SETTINGS}`, and adds a client to the settings.
+    fn rows(table: &str) -> impl Iterator<Item = (&str, Value)> {
+        let row = |row| str::split_once(row, ' ');
+        let rows = table.lines().map(str::trim).filter_map(row);
+        rows.map(|(word, settings)| {
+            let mut settings: Value = serde_json::from_str(settings).unwrap();
+            settings["clientId"] = json!("a");
+            (word, settings)
+        })
+    }
+
+    #[test]
+    fn client_without_a_server_needs_the_issuer() {
+        for (auth, expected) in [
+            (json!({"clientSecret": "b"}), "the key `issuer` is missing"),
+            (
+                json!({"grant": "device_code", "tokenUrl": ISSUER}),
+                "needs this setting, or `issuer`",
+            ),
+            (
+                json!({"clientSecret": "b", "isuer": ISSUER}),
+                "did you mean `issuer`?",
+            ),
+        ] {
+            let mut auth = auth;
+            auth["clientId"] = json!("a");
+            let error = parse(&auth).unwrap_err();
+            assert!(error.message.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn client_authentication_follows_from_the_secret() {
+        for (expected, mut auth) in rows(
+            r#"none {"grant": "device_code"}
+            post {"grant": "authorization_code", "clientSecret": "b", "clientAuth": "post"}
+            basic {"grant": "authorization_code", "clientSecret": "b"}
+            private_key_jwt {"clientAuth": "private_key_jwt", "clientKeyFile": "/k"}
+            tls {"clientAuth": "tls", "certFile": "/c", "keyFile": "/k"}
+            none {"grant": "token_exchange", "subjectTokenFile": "/t", "clientAuth": "none"}"#,
+        ) {
+            auth["issuer"] = json!(ISSUER);
+            let settings = parse(&auth).unwrap_or_else(|error| panic!("{error}: {auth}"));
+            assert_eq!(json!(settings.client_auth), expected, "{auth}");
+        }
+    }
+
+    #[test]
+    fn contradicting_settings_are_reported_with_their_place() {
+        for (field, auth) in rows(
+            r#"deviceAuthorizationUrl {"grant": "device_code", "tokenUrl": "https://as.example"}
+            authorizationUrl {"grant": "authorization_code", "tokenUrl": "https://as.example"}
+            subjectTokenFile {"issuer": "https://as.example", "grant": "token_exchange", "clientAuth": "none"}
+            issuer {"issuer": "http://as.example", "grant": "device_code"}
+            issuer {"issuer": "http://as.localhost", "grant": "device_code"}
+            authorizationUrl {"issuer": "https://as.example", "grant": "device_code", "authorizationUrl": "https://as.example"}
+            redirectUrl {"issuer": "https://as.example", "grant": "authorization_code", "redirectUrl": "http://evil.example/"}
+            per {"issuer": "https://as.example", "clientSecret": "b", "per": "user"}
+            tokenParams/scope {"issuer": "https://as.example", "grant": "device_code", "tokenParams": {"scope": "all"}}
+            resource {"issuer": "https://as.example", "grant": "device_code", "resource": "api"}
+            clientSecret {"issuer": "https://as.example", "grant": "device_code", "clientAuth": "post"}
+            clientSecret {"issuer": "https://as.example", "grant": "device_code", "clientSecret": "b", "clientAuth": "none"}
+            clientKeyFile {"issuer": "https://as.example", "clientAuth": "private_key_jwt"}
+            keyFile {"issuer": "https://as.example", "clientAuth": "tls", "certFile": "/c"}"#,
+        ) {
+            let path = parse(&auth).map_err(|error| error.path).err();
+            assert_eq!(path, Some(format!("/targets/0/auth/{field}")), "{auth}");
         }
     }
 
@@ -381,132 +418,8 @@ mod tests {
         for missing in ["tokenUrl", "clientId", "clientSecret"] {
             let mut auth = json!({"tokenUrl": ISSUER, "clientId": "a", "clientSecret": "b"});
             auth.as_object_mut().unwrap().remove(missing);
-            assert_eq!(parse(&auth).unwrap_err(), "/targets/0/auth", "{missing}");
-        }
-    }
-
-    #[test]
-    fn client_without_a_server_needs_the_issuer() {
-        for (auth, expected) in [
-            (
-                json!({"clientId": "a", "clientSecret": "b"}),
-                "the key `issuer` is missing",
-            ),
-            (
-                json!({"clientId": "a", "grant": "device_code", "tokenUrl": ISSUER}),
-                "needs this setting, or `issuer`",
-            ),
-            (
-                json!({"clientId": "a", "clientSecret": "b", "isuer": ISSUER}),
-                "did you mean `issuer`?",
-            ),
-        ] {
-            let mut auth = auth;
-            auth["type"] = json!("oauth2");
-            let target = json!({"alias": "desk", "baseUrl": "https://desk.example", "auth": auth});
-            let error = Config::parse(&json!({ "targets": [target] }).to_string()).unwrap_err();
-            assert!(error.message.contains(expected), "{error}");
-        }
-    }
-
-    #[test]
-    fn client_authentication_follows_from_the_secret() {
-        for (auth, expected) in [
-            (json!({"grant": "device_code"}), ClientAuth::None),
-            (
-                json!({"grant": "authorization_code", "clientSecret": "b", "clientAuth": "post"}),
-                ClientAuth::Post,
-            ),
-            (
-                json!({"grant": "authorization_code", "clientSecret": "b"}),
-                ClientAuth::Basic,
-            ),
-            (
-                json!({"clientAuth": "private_key_jwt", "clientKeyFile": "/k"}),
-                ClientAuth::PrivateKeyJwt,
-            ),
-            (
-                json!({"clientAuth": "tls", "certFile": "/c", "keyFile": "/k"}),
-                ClientAuth::Tls,
-            ),
-            (
-                json!({"grant": "token_exchange", "subjectTokenFile": "/t", "clientAuth": "none"}),
-                ClientAuth::None,
-            ),
-        ] {
-            let mut auth = auth;
-            auth["issuer"] = json!(ISSUER);
-            auth["clientId"] = json!("a");
-            let settings = parse(&auth).unwrap_or_else(|path| panic!("{path}: {auth}"));
-            assert_eq!(settings.client_auth, Some(expected), "{auth}");
-        }
-    }
-
-    #[test]
-    fn contradicting_settings_are_reported_with_their_place() {
-        let device = "device_code";
-        for (auth, field) in [
-            (
-                json!({"grant": device, "tokenUrl": ISSUER}),
-                "deviceAuthorizationUrl",
-            ),
-            (
-                json!({"grant": "authorization_code", "tokenUrl": ISSUER}),
-                "authorizationUrl",
-            ),
-            (
-                json!({"issuer": ISSUER, "grant": "token_exchange", "clientAuth": "none"}),
-                "subjectTokenFile",
-            ),
-            (
-                json!({"issuer": "http://as.example", "grant": device}),
-                "issuer",
-            ),
-            (
-                json!({"issuer": "http://as.localhost", "grant": device}),
-                "issuer",
-            ),
-            (
-                json!({"issuer": ISSUER, "grant": device, "authorizationUrl": ISSUER}),
-                "authorizationUrl",
-            ),
-            (
-                json!({"issuer": ISSUER, "grant": "authorization_code", "redirectUrl": "http://evil.example/"}),
-                "redirectUrl",
-            ),
-            (
-                json!({"issuer": ISSUER, "clientSecret": "b", "per": "user"}),
-                "per",
-            ),
-            (
-                json!({"issuer": ISSUER, "grant": device, "tokenParams": {"scope": "all"}}),
-                "tokenParams/scope",
-            ),
-            (
-                json!({"issuer": ISSUER, "grant": device, "resource": "api"}),
-                "resource",
-            ),
-            (
-                json!({"issuer": ISSUER, "grant": device, "clientAuth": "post"}),
-                "clientSecret",
-            ),
-            (
-                json!({"issuer": ISSUER, "grant": device, "clientSecret": "b", "clientAuth": "none"}),
-                "clientSecret",
-            ),
-            (
-                json!({"issuer": ISSUER, "clientAuth": "private_key_jwt"}),
-                "clientKeyFile",
-            ),
-            (
-                json!({"issuer": ISSUER, "clientAuth": "tls", "certFile": "/c"}),
-                "keyFile",
-            ),
-        ] {
-            let mut auth = auth;
-            auth["clientId"] = json!("a");
-            let path = parse(&auth).err();
-            assert_eq!(path, Some(format!("/targets/0/auth/{field}")), "{auth}");
+            let path = parse(&auth).unwrap_err().path;
+            assert_eq!(path, "/targets/0/auth", "{missing}");
         }
     }
 }

@@ -109,10 +109,7 @@ mod tests {
 
     use super::*;
 
-    fn concurrency_limiter(
-        concurrency: usize,
-        concurrency_per_target: usize,
-    ) -> ConcurrencyLimiter {
+    fn limiter(concurrency: usize, concurrency_per_target: usize) -> ConcurrencyLimiter {
         ConcurrencyLimiter::new(&Limits {
             concurrency,
             concurrency_per_target,
@@ -120,41 +117,25 @@ mod tests {
         })
     }
 
-    fn seconds(wait: u64) -> Deadline {
-        Deadline::new(
-            Duration::from_secs(wait),
-            CancellationToken::new(),
-            CancellationToken::new(),
-        )
+    fn within(seconds: u64, cancel: CancellationToken) -> Deadline {
+        let closed = CancellationToken::new();
+        Deadline::new(Duration::from_secs(seconds), cancel, closed)
     }
 
-    fn named(target: &str) -> Arc<str> {
-        target.into()
+    fn later() -> Deadline {
+        within(9, CancellationToken::new())
     }
 
-    #[tokio::test]
-    async fn call_waits_for_a_permit_of_its_target() {
-        let concurrency_limiter = concurrency_limiter(9, 1);
-        let deadline = seconds(9);
-        let first = concurrency_limiter
-            .acquire(&named("a"), &deadline)
-            .await
-            .unwrap();
-        let a = named("a");
-        let mut second = Box::pin(concurrency_limiter.acquire(&a, &deadline));
-        assert!(second.as_mut().now_or_never().is_none());
-        drop(first);
-        second.await.unwrap();
+    fn now() -> Deadline {
+        within(0, CancellationToken::new())
     }
 
     #[tokio::test]
-    async fn permits_are_granted_in_order_of_arrival() {
-        let concurrency_limiter = concurrency_limiter(1, 1);
-        let deadline = seconds(9);
-        let a = named("a");
-        let first = concurrency_limiter.acquire(&a, &deadline).await.unwrap();
-        let mut second = Box::pin(concurrency_limiter.acquire(&a, &deadline));
-        let mut third = Box::pin(concurrency_limiter.acquire(&a, &deadline));
+    async fn permits_of_a_target_are_granted_in_order_of_arrival() {
+        let (limiter, a, deadline) = (limiter(9, 1), "a".into(), later());
+        let first = limiter.acquire(&a, &deadline).await.unwrap();
+        let mut second = Box::pin(limiter.acquire(&a, &deadline));
+        let mut third = Box::pin(limiter.acquire(&a, &deadline));
         assert!(second.as_mut().now_or_never().is_none());
         assert!(third.as_mut().now_or_never().is_none());
         drop(first);
@@ -167,89 +148,56 @@ mod tests {
 
     #[tokio::test]
     async fn waiting_call_fails_as_busy_at_its_deadline() {
-        let concurrency_limiter = concurrency_limiter(9, 1);
-        let a = named("a");
-        let _first = concurrency_limiter.acquire(&a, &seconds(9)).await.unwrap();
-        let error = concurrency_limiter
-            .acquire(&a, &seconds(0))
-            .await
-            .unwrap_err();
-        assert_eq!(
-            (error.reason, error.delivered),
-            (Reason::Busy, Delivered::No)
-        );
-        assert!(error.message.contains("1 calls"), "{}", error.message);
+        for (limiter, target, scope) in [
+            (limiter(9, 1), "a", "1 calls"),
+            (limiter(1, 1), "b", "in all"),
+        ] {
+            let _running = limiter.acquire(&"a".into(), &later()).await.unwrap();
+            let error = limiter.acquire(&target.into(), &now()).await.unwrap_err();
+            let refusal = (error.reason, error.delivered);
+            assert_eq!(refusal, (Reason::Busy, Delivered::No));
+            assert!(error.message.contains(scope), "{}", error.message);
+        }
     }
 
     #[tokio::test]
     async fn busy_target_does_not_block_others() {
-        let concurrency_limiter = concurrency_limiter(2, 1);
-        let deadline = seconds(9);
-        let a = named("a");
-        let _running = concurrency_limiter.acquire(&a, &deadline).await.unwrap();
-        let mut waiting = Box::pin(concurrency_limiter.acquire(&a, &deadline));
+        let (limiter, a, deadline) = (limiter(2, 1), "a".into(), later());
+        let _running = limiter.acquire(&a, &deadline).await.unwrap();
+        let mut waiting = Box::pin(limiter.acquire(&a, &deadline));
         assert!(waiting.as_mut().now_or_never().is_none());
-        concurrency_limiter
-            .acquire(&named("b"), &deadline)
-            .await
-            .unwrap();
-    }
-
-    #[tokio::test]
-    async fn common_limit_covers_all_targets() {
-        let concurrency_limiter = concurrency_limiter(1, 1);
-        let _running = concurrency_limiter
-            .acquire(&named("a"), &seconds(9))
-            .await
-            .unwrap();
-        let error = concurrency_limiter
-            .acquire(&named("b"), &seconds(0))
-            .await
-            .unwrap_err();
-        assert!(error.message.contains("in all"), "{}", error.message);
+        limiter.acquire(&"b".into(), &deadline).await.unwrap();
     }
 
     #[tokio::test]
     async fn cancelled_call_releases_its_place() {
-        let concurrency_limiter = concurrency_limiter(1, 1);
-        let a = named("a");
-        let running = concurrency_limiter.acquire(&a, &seconds(9)).await.unwrap();
+        let (limiter, a) = (limiter(1, 1), "a".into());
+        let running = limiter.acquire(&a, &later()).await.unwrap();
         let cancel = CancellationToken::new();
-        let deadline = Deadline::new(
-            Duration::from_secs(9),
-            cancel.clone(),
-            CancellationToken::new(),
-        );
-        let mut waiting = Box::pin(concurrency_limiter.acquire(&a, &deadline));
+        let deadline = within(9, cancel.clone());
+        let mut waiting = Box::pin(limiter.acquire(&a, &deadline));
         assert!(waiting.as_mut().now_or_never().is_none());
         cancel.cancel();
         assert_eq!(waiting.await.unwrap_err().reason, Reason::Aborted);
         drop(running);
-        concurrency_limiter.acquire(&a, &seconds(1)).await.unwrap();
+        limiter.acquire(&a, &later()).await.unwrap();
     }
 
     #[tokio::test]
     async fn idle_target_is_removed() {
-        let concurrency_limiter = concurrency_limiter(1, 1);
-        let a = named("a");
-        let running = concurrency_limiter.acquire(&a, &seconds(9)).await.unwrap();
-        let deadline = seconds(9);
-        let mut dropped = Box::pin(concurrency_limiter.acquire(&a, &deadline));
+        let (limiter, a, deadline) = (limiter(1, 1), "a".into(), later());
+        let running = limiter.acquire(&a, &deadline).await.unwrap();
+        let mut dropped = Box::pin(limiter.acquire(&a, &deadline));
         assert!(dropped.as_mut().now_or_never().is_none());
         drop(dropped);
-        concurrency_limiter
-            .acquire(&named("b"), &seconds(0))
-            .await
-            .unwrap_err();
-        assert_eq!(concurrency_limiter.targets.len(), 1);
+        limiter.acquire(&"b".into(), &now()).await.unwrap_err();
+        assert_eq!(limiter.targets.len(), 1);
         drop(running);
-        assert!(concurrency_limiter.targets.is_empty());
+        assert!(limiter.targets.is_empty());
         for i in 0..100 {
-            concurrency_limiter
-                .acquire(&named(&i.to_string()), &seconds(1))
-                .await
-                .unwrap();
+            let target = i.to_string().into();
+            limiter.acquire(&target, &deadline).await.unwrap();
         }
-        assert!(concurrency_limiter.targets.is_empty());
+        assert!(limiter.targets.is_empty());
     }
 }

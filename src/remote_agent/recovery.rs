@@ -155,67 +155,43 @@ fn has_code(code: i64, reasons: &[ErrorReason]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use NetFault as N;
+    use PeerErrorKind as K;
+    use Recovery::{GiveUp, Query, Resubscribe, Skip, SkipOnce};
 
-    fn error(kind: PeerErrorKind, http_status: Option<u16>, rpc_code: Option<i64>) -> PeerError {
-        let mut error = PeerError::new(kind, "no");
-        error.http_status = http_status;
-        error.rpc_code = rpc_code;
-        error
+    /// Returns a fault; 0 stands for no status or code.
+    fn fault(kind: K, http_status: u16, rpc_code: i64) -> PeerError {
+        let mut fault = PeerError::new(kind, "no");
+        fault.http_status = Some(http_status).filter(|status| *status > 0);
+        fault.rpc_code = Some(rpc_code).filter(|code| *code != 0);
+        fault
     }
 
     #[test]
     fn every_kind_of_fault_has_a_next_step() {
-        use PeerErrorKind as K;
-        use Recovery::{GiveUp, Query, Resubscribe, Skip, SkipOnce};
-        for (fault, expected) in [
-            (
-                error(K::Net(NetFault::Cut), None, None),
-                [Resubscribe, Resubscribe, Skip],
-            ),
-            (
-                error(K::Net(NetFault::Unreachable), None, None),
-                [GiveUp, Resubscribe, Skip],
-            ),
-            (error(K::InvalidResponse, None, None), [Skip, Query, Skip]),
-            (error(K::HttpStatus, Some(500), None), [Query, Query, Skip]),
-            (error(K::HttpStatus, Some(429), None), [Query, Query, Skip]),
-            (error(K::HttpStatus, Some(524), None), [Query, Query, Skip]),
-            (
-                error(K::HttpStatus, Some(501), None),
-                [GiveUp, Query, GiveUp],
-            ),
-            (
-                error(K::HttpStatus, Some(404), None),
-                [GiveUp, Query, SkipOnce],
-            ),
-            (
-                error(K::HttpStatus, Some(410), None),
-                [GiveUp, Query, GiveUp],
-            ),
-            (error(K::Rpc, Some(429), Some(429)), [Query, Query, Skip]),
-            (
-                error(K::Rpc, Some(404), Some(-32001)),
-                [Query, Query, GiveUp],
-            ),
-            (error(K::Rpc, Some(503), Some(-32603)), [Query, Query, Skip]),
-            (error(K::Rpc, None, Some(-32603)), [Query, Query, Skip]),
-            (error(K::Rpc, None, Some(-32000)), [Query, Query, Skip]),
-            (error(K::Rpc, None, Some(-32001)), [Query, Query, GiveUp]),
-            (error(K::Rpc, None, None), [Query, Query, Skip]),
-            (
-                error(K::Net(NetFault::EventTooLarge), None, None),
-                [Query, Query, GiveUp],
-            ),
-            (
-                error(K::AuthRequired, Some(401), None),
-                [GiveUp, Query, GiveUp],
-            ),
-            (
-                error(K::Net(NetFault::AddressRefused), None, None),
-                [GiveUp, Query, GiveUp],
-            ),
+        let places = [Place::Event, Place::Subscription, Place::Query];
+        for (kind, status, code, expected) in [
+            (K::Net(N::Cut), 0, 0, [Resubscribe, Resubscribe, Skip]),
+            (K::Net(N::Unreachable), 0, 0, [GiveUp, Resubscribe, Skip]),
+            (K::InvalidResponse, 0, 0, [Skip, Query, Skip]),
+            (K::HttpStatus, 500, 0, [Query, Query, Skip]),
+            (K::HttpStatus, 429, 0, [Query, Query, Skip]),
+            (K::HttpStatus, 524, 0, [Query, Query, Skip]),
+            (K::HttpStatus, 501, 0, [GiveUp, Query, GiveUp]),
+            (K::HttpStatus, 404, 0, [GiveUp, Query, SkipOnce]),
+            (K::HttpStatus, 410, 0, [GiveUp, Query, GiveUp]),
+            (K::Rpc, 429, 429, [Query, Query, Skip]),
+            (K::Rpc, 404, -32001, [Query, Query, GiveUp]),
+            (K::Rpc, 503, -32603, [Query, Query, Skip]),
+            (K::Rpc, 0, -32603, [Query, Query, Skip]),
+            (K::Rpc, 0, -32000, [Query, Query, Skip]),
+            (K::Rpc, 0, -32001, [Query, Query, GiveUp]),
+            (K::Rpc, 0, 0, [Query, Query, Skip]),
+            (K::Net(N::EventTooLarge), 0, 0, [Query, Query, GiveUp]),
+            (K::AuthRequired, 401, 0, [GiveUp, Query, GiveUp]),
+            (K::Net(N::AddressRefused), 0, 0, [GiveUp, Query, GiveUp]),
         ] {
-            let places = [Place::Event, Place::Subscription, Place::Query];
+            let fault = fault(kind, status, code);
             let actual = places.map(|place| after(place, &fault, true));
             assert_eq!(actual, expected, "{fault:?}");
         }
@@ -223,30 +199,22 @@ mod tests {
 
     #[test]
     fn nothing_known_ends_with_an_error_that_does_not_pass() {
-        use PeerErrorKind as K;
-        use Recovery::{GiveUp, Skip};
-        for (fault, expected) in [
-            (error(K::Net(NetFault::Unreachable), None, None), GiveUp),
-            (
-                error(K::Net(NetFault::TokenUnavailable), None, None),
-                GiveUp,
-            ),
-            (error(K::HttpStatus, Some(404), None), GiveUp),
-            (error(K::Rpc, None, Some(-32001)), GiveUp),
-            (error(K::AuthRequired, Some(401), None), GiveUp),
-            (error(K::InvalidResponse, None, None), Skip),
-            (error(K::Net(NetFault::Cut), None, None), Skip),
-            (error(K::HttpStatus, Some(524), None), Skip),
-            (error(K::Rpc, None, Some(-32603)), Skip),
+        for (kind, status, code, expected) in [
+            (K::Net(N::Unreachable), 0, 0, GiveUp),
+            (K::Net(N::TokenUnavailable), 0, 0, GiveUp),
+            (K::HttpStatus, 404, 0, GiveUp),
+            (K::Rpc, 0, -32001, GiveUp),
+            (K::AuthRequired, 401, 0, GiveUp),
+            (K::InvalidResponse, 0, 0, Skip),
+            (K::Net(N::Cut), 0, 0, Skip),
+            (K::HttpStatus, 524, 0, Skip),
+            (K::Rpc, 0, -32603, Skip),
         ] {
+            let fault = fault(kind, status, code);
             let recovery = after(Place::Query, &fault, false);
             assert_eq!(recovery, expected, "{fault:?}");
         }
-        let refused = after(
-            Place::Subscription,
-            &error(PeerErrorKind::Net(NetFault::Dns), None, None),
-            false,
-        );
-        assert_eq!(refused, Recovery::GiveUp);
+        let unresolved = fault(K::Net(N::Dns), 0, 0);
+        assert_eq!(after(Place::Subscription, &unresolved, false), GiveUp);
     }
 }

@@ -414,45 +414,17 @@ mod tests {
         let extra = |name: &str| json!({"instancePath": "", "keyword": "additionalProperties", "params": {"additionalProperty": name}});
         let no_target = json!({"instancePath": "", "keyword": "anyOf"});
         let send = json!({"action": "send", "target_alias": "dusk"});
-        for (config, violation, expected) in [
-            (
-                &two,
-                &alias,
-                Some(
-                    "No target is named `dusk`. Use one of these as target_alias: `desk`, `shop`; list_targets describes them.",
-                ),
-            ),
-            (
-                &local,
-                &alias,
-                Some(
-                    "No target is named `dusk`. Use one of these as target_alias: `desk`, `gateway:NAME`; list_targets describes them.",
-                ),
-            ),
-            (
-                &one,
-                &extra("message"),
-                Some(
-                    r#"Write the message as parts: [{"kind": "text", "text": "…"}], and leave out `message`."#,
-                ),
-            ),
+        #[rustfmt::skip]
+        let cases = [
+            (&two, &alias, Some("No target is named `dusk`. Use one of these as target_alias: `desk`, `shop`; list_targets describes them.")),
+            (&local, &alias, Some("No target is named `dusk`. Use one of these as target_alias: `desk`, `gateway:NAME`; list_targets describes them.")),
+            (&one, &extra("message"), Some(r#"Write the message as parts: [{"kind": "text", "text": "…"}], and leave out `message`."#)),
             (&one, &extra("timeout"), None),
-            (
-                &one,
-                &no_target,
-                Some("Add target_alias: `desk`, the only target."),
-            ),
-            (
-                &two,
-                &no_target,
-                Some("Add target_alias, one of these: `desk`, `shop`."),
-            ),
-            (
-                &json!({}),
-                &no_target,
-                Some("No target is configured: ask the operator to add one."),
-            ),
-        ] {
+            (&one, &no_target, Some("Add target_alias: `desk`, the only target.")),
+            (&two, &no_target, Some("Add target_alias, one of these: `desk`, `shop`.")),
+            (&json!({}), &no_target, Some("No target is configured: ask the operator to add one.")),
+        ];
+        for (config, violation, expected) in cases {
             let hint = request_hint(&send, violation, &catalog(config));
             assert_eq!(hint.as_deref(), expected, "{config} {violation}");
         }

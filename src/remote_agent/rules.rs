@@ -388,27 +388,12 @@ fn not_carried(request: &Request) -> Vec<Value> {
         .accepted_output_modes
         .as_ref()
         .is_some_and(|modes| !modes.is_empty());
+    #[rustfmt::skip]
     let fields = [
-        (
-            headers,
-            "service_parameters",
-            "leave them out, or use metadata",
-        ),
-        (
-            callback,
-            "push_notification_config",
-            "leave it out, and call watch or status",
-        ),
-        (
-            references,
-            "reference_task_ids",
-            "leave them out, or name the tasks in the message",
-        ),
-        (
-            modes,
-            "accepted_output_modes",
-            "leave them out, or name them in the message",
-        ),
+        (headers, "service_parameters", "leave them out, or use metadata"),
+        (callback, "push_notification_config", "leave it out, and call watch or status"),
+        (references, "reference_task_ids", "leave them out, or name the tasks in the message"),
+        (modes, "accepted_output_modes", "leave them out, or name them in the message"),
     ];
     let present = fields.into_iter().filter(|(is_present, _, _)| *is_present);
     present

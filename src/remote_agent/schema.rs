@@ -244,38 +244,21 @@ fn target_line(target: &Target) -> Option<String> {
 }
 
 /// The fields of the compact schema, with their descriptions.
+#[rustfmt::skip]
 const COMPACT_FIELDS: [(&str, &str); 15] = [
     ("action", ""),
-    (
-        "query",
-        "For list_targets: the work, the best agents first.",
-    ),
+    ("query", "For list_targets: the work, the best agents first."),
     ("target_alias", ""),
     ("target_aliases", "For send: several agents at once."),
-    (
-        "mode",
-        "Of target_aliases. first cancels the others, so not for side effects; vote counts choices.",
-    ),
+    ("mode", "Of target_aliases. first cancels the others, so not for side effects; vote counts choices."),
     ("choices", "The answers that mode vote counts."),
     ("target_url", "Where there is no alias."),
-    (
-        "parts",
-        "For send: the message. The agent sees nothing else, so say all it needs.",
-    ),
+    ("parts", "For send: the message. The agent sees nothing else, so say all it needs."),
     ("task_handle", "The task, as an earlier result names it."),
-    (
-        "task_id",
-        "Instead of a task_handle, together with target_alias.",
-    ),
-    (
-        "context_id",
-        "For send: the conversation to continue, together with target_alias.",
-    ),
+    ("task_id", "Instead of a task_handle, together with target_alias."),
+    ("context_id", "For send: the conversation to continue, together with target_alias."),
     ("follow_updates", "For send: wait while the agent works."),
-    (
-        "notify",
-        "For send: be woken when a long task ends or asks.",
-    ),
+    ("notify", "For send: be woken when a long task ends or asks."),
     ("artifact_id", "For status: the artifact to read on in."),
     ("offset", "For status: the character to read from."),
 ];

@@ -155,6 +155,11 @@ mod tests {
         }
     }
 
+    fn config() -> PeerConfig {
+        let url = url::Url::parse("https://a.example/").unwrap();
+        PeerConfig::new(url, CardLocation::Path("/card".into()))
+    }
+
     #[test]
     fn error_hides_credentials_at_any_position() {
         let mut failure =
@@ -182,10 +187,7 @@ mod tests {
                 header("x-tenant", "acme-corp"),
                 header("cookie", "a=cookie-one; b=cookie-two"),
             ],
-            ..PeerConfig::new(
-                url::Url::parse("https://a.example/").unwrap(),
-                CardLocation::Path("/card".into()),
-            )
+            ..config()
         };
         let mut answer = json!([
             "c2VzYW1l",
@@ -211,10 +213,7 @@ mod tests {
         let config = PeerConfig {
             headers: vec![(team.clone(), HeaderValue::from_static("plum-tree"))],
             secret_headers: vec![team],
-            ..PeerConfig::new(
-                url::Url::parse("https://a.example/").unwrap(),
-                CardLocation::Path("/card".into()),
-            )
+            ..config()
         };
         let mut answer = json!("I saw plum-tree");
         PeerSecrets::new(&config).scrub_response(&mut answer);
@@ -223,19 +222,16 @@ mod tests {
 
     #[test]
     fn secrets_follow_a_changed_credential_or_header() {
-        let config = |credential: Option<Arc<Credential>>, header: &'static str| PeerConfig {
+        let with = |credential: Option<Arc<Credential>>, header: &'static str| PeerConfig {
             credential,
             headers: vec![(COOKIE, HeaderValue::from_static(header))],
-            ..PeerConfig::new(
-                url::Url::parse("https://a.example/").unwrap(),
-                CardLocation::Path("/card".into()),
-            )
+            ..config()
         };
         let bearer = |token: &str| Some(Arc::new(Credential::Bearer(token.to_owned().into())));
         let [one, two] = ["sesame-one", "sesame-two"].map(bearer);
-        let secrets = PeerSecrets::new(&config(one.clone(), "a=1"));
-        assert!(secrets.matches(&config(one.clone(), "a=1")));
-        for other in [config(two, "a=1"), config(None, "a=1"), config(one, "a=2")] {
+        let secrets = PeerSecrets::new(&with(one.clone(), "a=1"));
+        assert!(secrets.matches(&with(one.clone(), "a=1")));
+        for other in [with(two, "a=1"), with(None, "a=1"), with(one, "a=2")] {
             assert!(!secrets.matches(&other));
         }
     }
@@ -246,10 +242,7 @@ mod tests {
             credential: Some(Arc::new(Credential::Bearer(
                 "open/sesame/7f3a".to_owned().into(),
             ))),
-            ..PeerConfig::new(
-                url::Url::parse("https://a.example/").unwrap(),
-                CardLocation::Path("/card".into()),
-            )
+            ..config()
         };
         let text = r#"{"got": "open\/sesame\/7f3a", "was": "open/sesame/7f3a"}"#;
         let clean = r#"{"got": "[redacted]", "was": "[redacted]"}"#;

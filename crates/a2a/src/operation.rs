@@ -32,46 +32,19 @@ pub enum Operation {
 }
 
 /// Each operation with its method in 1.0 and in 0.3.
+#[rustfmt::skip]
 const METHODS: [(Operation, &str, Option<&str>); 11] = [
     (Operation::SendMessage, "SendMessage", Some("message/send")),
-    (
-        Operation::SendStreamingMessage,
-        "SendStreamingMessage",
-        Some("message/stream"),
-    ),
+    (Operation::SendStreamingMessage, "SendStreamingMessage", Some("message/stream")),
     (Operation::GetTask, "GetTask", Some("tasks/get")),
     (Operation::ListTasks, "ListTasks", None),
     (Operation::CancelTask, "CancelTask", Some("tasks/cancel")),
-    (
-        Operation::SubscribeToTask,
-        "SubscribeToTask",
-        Some("tasks/resubscribe"),
-    ),
-    (
-        Operation::CreatePushConfig,
-        "CreateTaskPushNotificationConfig",
-        Some("tasks/pushNotificationConfig/set"),
-    ),
-    (
-        Operation::GetPushConfig,
-        "GetTaskPushNotificationConfig",
-        Some("tasks/pushNotificationConfig/get"),
-    ),
-    (
-        Operation::ListPushConfigs,
-        "ListTaskPushNotificationConfigs",
-        Some("tasks/pushNotificationConfig/list"),
-    ),
-    (
-        Operation::DeletePushConfig,
-        "DeleteTaskPushNotificationConfig",
-        Some("tasks/pushNotificationConfig/delete"),
-    ),
-    (
-        Operation::GetExtendedCard,
-        "GetExtendedAgentCard",
-        Some("agent/getAuthenticatedExtendedCard"),
-    ),
+    (Operation::SubscribeToTask, "SubscribeToTask", Some("tasks/resubscribe")),
+    (Operation::CreatePushConfig, "CreateTaskPushNotificationConfig", Some("tasks/pushNotificationConfig/set")),
+    (Operation::GetPushConfig, "GetTaskPushNotificationConfig", Some("tasks/pushNotificationConfig/get")),
+    (Operation::ListPushConfigs, "ListTaskPushNotificationConfigs", Some("tasks/pushNotificationConfig/list")),
+    (Operation::DeletePushConfig, "DeleteTaskPushNotificationConfig", Some("tasks/pushNotificationConfig/delete")),
+    (Operation::GetExtendedCard, "GetExtendedAgentCard", Some("agent/getAuthenticatedExtendedCard")),
 ];
 
 impl Operation {

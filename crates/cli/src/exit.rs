@@ -99,6 +99,14 @@ impl Exit {
         }
     }
 
+    /// Returns the code of a command without a more specific one.
+    pub(super) fn from_success(is_success: bool) -> Self {
+        match is_success {
+            true => Self::Ok,
+            false => Self::Failed,
+        }
+    }
+
     /// Returns the code for the state of a task.
     #[must_use]
     pub fn from_state(state: &str) -> Self {
@@ -269,82 +277,53 @@ mod tests {
 
     use super::*;
 
-    fn code_of(reason: &str) -> u8 {
-        let envelope = json!({"ok": false, "error": {"code": "A2A_SDK_ERROR", "reason": reason}});
-        Exit::from_envelope(&envelope) as u8
-    }
-
     #[test]
     fn error_reason_decides_the_exit_code() {
-        let codes = [
-            "unreachable",
-            "dns",
-            "tls",
-            "address_refused",
-            "card_unavailable",
-            "auth_required",
-            "timeout",
-            "invalid_request",
-            "contradiction",
-            "aborted",
-            "busy",
-            "card_signature",
-        ]
-        .map(code_of);
-        assert_eq!(codes, [3, 3, 3, 3, 3, 4, 5, 2, 2, 130, 5, 1]);
-        let of_a_gateway = [
-            "connection_refused",
-            "connection_reset",
-            "agent_offline",
-            "auth_failed",
-            "token_expired",
-            "permission_denied",
-            "connection_timeout",
-            "agent_busy",
-            "agent_not_found",
-            "protocol_error",
-        ]
-        .map(code_of);
-        assert_eq!(of_a_gateway, [3, 3, 3, 4, 4, 4, 5, 5, 1, 1]);
+        for (code, reasons) in [
+            (
+                1,
+                "card_signature agent_not_found protocol_error of_another_version",
+            ),
+            (2, "invalid_request contradiction"),
+            (3, "unreachable dns tls address_refused card_unavailable"),
+            (3, "connection_refused connection_reset agent_offline"),
+            (
+                4,
+                "auth_required auth_failed token_expired permission_denied",
+            ),
+            (5, "timeout busy connection_timeout agent_busy"),
+            (130, "aborted"),
+        ] {
+            for reason in reasons.split(' ') {
+                let error = json!({"code": "A2A_SDK_ERROR", "reason": reason});
+                let envelope = json!({"ok": false, "error": error});
+                assert_eq!(Exit::from_envelope(&envelope) as u8, code, "{reason}");
+            }
+        }
+        assert_eq!(Exit::from_envelope(&Value::Null), Exit::Failed);
     }
 
     #[test]
-    fn state_of_the_task_decides_for_people_only() {
-        for (action, state, code) in [
-            ("send", "completed", 0),
-            ("send", "working", 0),
-            ("send", "input-required", 6),
-            ("watch", "auth-required", 6),
-            ("watch", "canceled", 7),
-            ("cancel", "canceled", 0),
-            ("send", "failed", 1),
-            ("cancel", "rejected", 1),
+    fn outcome_of_the_task_decides_for_people_only() {
+        let in_state = |state: &str| json!({"continuation": {"task": {"status": state}}});
+        for (action, summary, code) in [
+            ("send", in_state("completed"), 0),
+            ("send", in_state("working"), 0),
+            ("send", in_state("input-required"), 6),
+            ("watch", in_state("auth-required"), 6),
+            ("watch", in_state("canceled"), 7),
+            ("cancel", in_state("canceled"), 0),
+            ("send", in_state("failed"), 1),
+            ("cancel", in_state("rejected"), 1),
+            ("send", json!({}), 0),
+            ("send", json!({"wait_expired": true}), 5),
+            ("send", json!({"incomplete": true}), 1),
+            ("send", json!({"incomplete": true, "wait_expired": true}), 5),
         ] {
-            let summary = json!({"continuation": {"task": {"status": state}}});
             let envelope = json!({"ok": true, "action": action, "summary": summary});
-            assert_eq!(
-                Exit::from_outcome(&envelope) as u8,
-                code,
-                "{action} {state}"
-            );
+            assert_eq!(Exit::from_outcome(&envelope) as u8, code, "{envelope}");
             assert_eq!(Exit::from_envelope(&envelope), Exit::Ok);
         }
-    }
-
-    #[test]
-    fn expired_wait_exits_with_5_for_people_only() {
-        let envelope = json!({"ok": true, "summary": {"wait_expired": true}});
-        assert_eq!(Exit::from_outcome(&envelope), Exit::Timeout);
-        assert_eq!(Exit::from_envelope(&envelope), Exit::Ok);
-    }
-
-    #[test]
-    fn incomplete_result_exits_with_1_for_people_only() {
-        let mut envelope = json!({"ok": true, "summary": {"incomplete": true}});
-        assert_eq!(Exit::from_outcome(&envelope), Exit::Failed);
-        assert_eq!(Exit::from_envelope(&envelope), Exit::Ok);
-        envelope["summary"]["wait_expired"] = true.into();
-        assert_eq!(Exit::from_outcome(&envelope), Exit::Timeout);
     }
 
     #[test]
@@ -358,54 +337,35 @@ mod tests {
     }
 
     #[test]
-    fn good_envelope_exits_with_0_and_other_values_with_1() {
-        let good = json!({"ok": true, "summary": {}});
-        assert_eq!(Exit::from_envelope(&good), Exit::Ok);
-        assert_eq!(Exit::from_envelope(&Value::Null), Exit::Failed);
-        assert_eq!(code_of("of_another_version"), 1);
-    }
-}
-
-#[cfg(test)]
-mod group_tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn envelope(mode: &str, decided_by: &str, states: &[&str]) -> Value {
-        let results: Vec<Value> = states.iter().map(|state| json!({"state": state})).collect();
-        json!({"ok": true, "action": "send", "summary": {"group": {"mode": mode, "decided_by": decided_by, "results": results}}})
-    }
-
-    #[test]
     fn exit_code_is_that_of_the_decision_or_of_what_is_missing() {
+        let of_group = |mode: &str, decided_by: &str, results: Vec<Value>| {
+            let group = json!({"mode": mode, "decided_by": decided_by, "results": results});
+            let summary = json!({ "group": group });
+            Exit::from_outcome(&json!({"ok": true, "action": "send", "summary": summary}))
+        };
         for (mode, decided_by, states, expected) in [
-            ("all", "all", &["completed", "answered"][..], Exit::Ok),
-            ("all", "all", &["completed", "failed"], Exit::Failed),
+            ("all", "all", "completed answered", Exit::Ok),
+            ("all", "all", "completed failed", Exit::Failed),
             (
                 "all",
                 "none",
-                &["completed", "input-required"],
+                "completed input-required",
                 Exit::InputRequired,
             ),
-            ("all", "none", &["working", "completed"], Exit::Timeout),
-            ("all", "all", &["forgotten", "completed"], Exit::Failed),
-            ("first", "first", &["completed", "canceled"], Exit::Ok),
-            ("first", "none", &["failed", "failed"], Exit::Failed),
-            ("vote", "quorum", &["completed", "failed"], Exit::Ok),
-            (
-                "vote",
-                "none",
-                &["completed", "completed"],
-                Exit::NoConsensus,
-            ),
-            ("vote", "none", &["completed", "failed"], Exit::Failed),
+            ("all", "none", "working completed", Exit::Timeout),
+            ("all", "all", "forgotten completed", Exit::Failed),
+            ("first", "first", "completed canceled", Exit::Ok),
+            ("first", "none", "failed failed", Exit::Failed),
+            ("vote", "quorum", "completed failed", Exit::Ok),
+            ("vote", "none", "completed completed", Exit::NoConsensus),
+            ("vote", "none", "completed failed", Exit::Failed),
         ] {
-            let found = Exit::from_outcome(&envelope(mode, decided_by, states));
-            assert_eq!(found, expected, "{mode} {decided_by} {states:?}");
+            let results = states.split(' ').map(|state| json!({"state": state}));
+            let found = of_group(mode, decided_by, results.collect());
+            assert_eq!(found, expected, "{mode} {decided_by} {states}");
         }
-        let unreachable = json!({"ok": true, "action": "send", "summary": {"group": {"mode": "all", "decided_by": "all",
-            "results": [{"state": "not_sent", "error": {"reason": "unreachable"}}]}}});
-        assert_eq!(Exit::from_outcome(&unreachable), Exit::Unreachable);
+        let unsent = json!({"state": "not_sent", "error": {"reason": "unreachable"}});
+        let found = of_group("all", "all", vec![unsent]);
+        assert_eq!(found, Exit::Unreachable);
     }
 }

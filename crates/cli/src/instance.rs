@@ -386,53 +386,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cargo_library_precedes_adjacent_and_installed() {
-        let places = candidates(Path::new("/opt/bin/remote-agent"), None);
-        let directories: Vec<&Path> = places.iter().map(|place| place.parent().unwrap()).collect();
-        assert_eq!(
-            directories,
-            [
-                Path::new("/opt/bin/deps"),
-                Path::new("/opt/bin"),
-                Path::new("/opt/bin/../lib")
-            ]
-        );
-    }
-
-    #[test]
-    fn named_library_is_the_only_candidate() {
-        let places = candidates(Path::new("/opt/bin/remote-agent"), Some("/tmp/x.so".into()));
-        assert_eq!(places, [PathBuf::from("/tmp/x.so")]);
+    fn named_library_precedes_those_beside_the_command() {
+        let command = Path::new("/opt/bin/remote-agent");
+        let places = candidates(command, None);
+        let directories: Vec<_> = places.iter().filter_map(|place| place.parent()).collect();
+        let expected = ["/opt/bin/deps", "/opt/bin", "/opt/bin/../lib"];
+        assert_eq!(directories, expected.map(Path::new));
+        let named = candidates(command, Some("/tmp/x.so".into()));
+        assert_eq!(named, [PathBuf::from("/tmp/x.so")]);
     }
 
     #[test]
     fn missing_library_error_names_every_place() {
-        let places = [
-            PathBuf::from("/nowhere/a.so"),
-            PathBuf::from("/nowhere/b.so"),
-        ];
+        let places = ["/nowhere/a.so", "/nowhere/b.so"].map(PathBuf::from);
         let message = first_file(&places).unwrap_err().message;
-        assert!(
-            message.contains("`/nowhere/a.so`, `/nowhere/b.so`"),
-            "{message}"
-        );
-        assert!(message.contains(LIBRARY_VARIABLE), "{message}");
+        for part in ["`/nowhere/a.so`, `/nowhere/b.so`", LIBRARY_VARIABLE] {
+            assert!(message.contains(part), "{message}");
+        }
     }
 
     #[test]
     fn another_build_is_refused_with_both_paths() {
-        let refused = check_build(
-            Path::new("/bin/command"),
-            Path::new("/lib/library"),
-            "0.1.0+0",
-        );
-        let message = refused.unwrap_err().message;
-        for part in [
-            "`/bin/command`",
-            "`/lib/library`",
-            "0.1.0+0",
-            openclaw_remote_agent::BUILD_ID,
-        ] {
+        let (command, library) = (Path::new("/bin/command"), Path::new("/lib/library"));
+        let message = check_build(command, library, "0.1.0+0")
+            .unwrap_err()
+            .message;
+        let own = openclaw_remote_agent::BUILD_ID;
+        for part in ["`/bin/command`", "`/lib/library`", "0.1.0+0", own] {
             assert!(message.contains(part), "{part} in: {message}");
         }
     }

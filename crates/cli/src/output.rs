@@ -100,6 +100,14 @@ impl LineWriter {
         }
     }
 
+    /// Writes a result: as one line of JSON, or as text for people.
+    pub(crate) fn write_as(&self, as_json: bool, json: &Value, text: impl FnOnce() -> String) {
+        self.write(match as_json {
+            true => json.to_string(),
+            false => text(),
+        });
+    }
+
     /// Returns the token that is cancelled once standard output takes no more: its reader has closed it, or a write failed.
     #[must_use]
     pub fn closed(&self) -> &CancellationToken {

@@ -81,10 +81,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         show(&args, &review, &lines);
     }
     let stops = review.state.stops() || review.state.problem.is_some();
-    Ok(match stops {
-        true => Exit::Failed,
-        false => Exit::Ok,
-    })
+    Ok(Exit::from_success(!stops))
 }
 
 async fn open(peers: &PeerArgs, alias: Option<&str>) -> Result<PinReview, Failure> {

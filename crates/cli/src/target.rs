@@ -473,9 +473,10 @@ mod tests {
 
     #[test]
     fn url_of_a_card_is_that_of_its_agent() {
+        const CARD: &str = "/.well-known/agent-card.json";
         for (url, base) in [
             (
-                "https://desk.example/a/.well-known/agent-card.json",
+                &*format!("https://desk.example/a{CARD}"),
                 "https://desk.example/a",
             ),
             (
@@ -489,13 +490,9 @@ mod tests {
         ] {
             assert_eq!(base_url(url).unwrap(), base);
         }
-    }
-
-    #[test]
-    fn url_of_a_card_with_a_query_is_that_of_the_card() {
         for (url, base) in [
             (
-                "https://desk.example/a/.well-known/agent-card.json?assistant_id=1",
+                &*format!("https://desk.example/a{CARD}?id=1"),
                 Some("https://desk.example/a"),
             ),
             (
@@ -503,35 +500,27 @@ mod tests {
                 Some("https://desk.example"),
             ),
             (
-                "http://127.0.0.1:7801/cards/agent-card.json?v=1",
-                Some("http://127.0.0.1:7801/cards"),
+                "http://127.0.0.1:1/cards/agent-card.json?v=1",
+                Some("http://127.0.0.1:1/cards"),
             ),
             ("https://agent.json?v=1", None),
             ("https://desk.example/a2a?v=1", None),
             ("https://desk.example/.well-known/agent-card.json", None),
+            ("https://desk.example/agents", None),
+            ("https://desk.example/a2a", None),
         ] {
             assert_eq!(base_of_card_with_query(url), base, "{url}");
-            let (named, card) = base_and_card(url);
-            assert_eq!(named, base.unwrap_or(url));
-            assert_eq!(card.as_deref(), base.map(|_| url));
+            let card = base.map(|_| url.to_owned());
+            assert_eq!(base_and_card(url), (base.unwrap_or(url), card));
         }
-    }
-
-    #[test]
-    fn url_of_one_agent_takes_no_other_card() {
-        let card = |url: &str| {
-            let args = PeerArgs {
-                url: Some(url.to_owned()),
-                ..PeerArgs::default()
-            };
-            args.ad_hoc().unwrap()["cardUrl"].clone()
+        let of_server = "https://desk.example/agents/a/";
+        let card = format!("https://desk.example/agents/a{CARD}");
+        let named = PeerArgs {
+            url: Some(of_server.to_owned()),
+            ..PeerArgs::default()
         };
-        assert_eq!(
-            card("https://desk.example/agents/a/"),
-            "https://desk.example/agents/a/.well-known/agent-card.json"
-        );
-        assert_eq!(card("https://desk.example/agents"), Value::Null);
-        assert_eq!(card("https://desk.example/a2a"), Value::Null);
+        assert_eq!(named.ad_hoc().unwrap()["cardUrl"], card);
+        assert_eq!(base_and_card(of_server), (of_server, Some(card)));
     }
 
     #[test]
@@ -544,18 +533,13 @@ mod tests {
     }
 
     #[test]
-    fn token_is_a_reference_to_its_variable() {
+    fn options_become_a_target_and_a_caller() {
         let target = ad_hoc().ad_hoc().unwrap();
-        assert_eq!(
-            target["auth"]["token"],
-            json!({"source": "env", "id": "DESK_TOKEN"})
-        );
+        let token = json!({"source": "env", "id": "DESK_TOKEN"});
+        assert_eq!(target["auth"]["token"], token);
         assert_eq!(target["preferredTransports"], json!(["HTTP+JSON"]));
         assert_eq!(target["allowPrivateNetwork"], true);
-    }
-
-    #[test]
-    fn caller_is_the_named_agent() {
+        assert_eq!(target.get("cardUrl"), None);
         assert_eq!(ad_hoc().caller(false).unwrap(), r#"{"agent_id":"main"}"#);
         assert_eq!(PeerArgs::default().caller(false), None);
     }

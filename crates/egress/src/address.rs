@@ -326,6 +326,7 @@ mod address_policy_tests {
 
     #[test]
     fn private_literal_requires_configured_host() {
+        let any = Some(AddressPolicy::AnyAddress);
         for url in [
             "http://127.0.0.1:1/",
             "http://localhost/",
@@ -335,38 +336,23 @@ mod address_policy_tests {
             "http://0x7f.1/",
             "http://169.254.169.254/",
         ] {
-            assert_eq!(decided(url, false, false), None, "{url}");
-            assert_eq!(
-                decided(url, false, true),
-                Some(AddressPolicy::AnyAddress),
-                "{url}"
-            );
-            assert_eq!(
-                decided(url, true, false),
-                Some(AddressPolicy::AnyAddress),
-                "{url}"
-            );
+            let policies = [(false, false), (false, true), (true, false)]
+                .map(|(allow_private, is_configured)| decided(url, allow_private, is_configured));
+            assert_eq!(policies, [None, any, any], "{url}");
         }
     }
 
     #[test]
     fn configured_name_may_use_public_addresses_only() {
-        assert_eq!(
-            decided("http://intranet.example/", false, true),
-            Some(AddressPolicy::Public)
-        );
-        assert_eq!(
-            decided("http://1.1.1.1/", false, false),
-            Some(AddressPolicy::Public)
-        );
-    }
-
-    #[test]
-    fn configured_name_below_localhost_is_no_literal() {
-        assert_eq!(decided("http://a.localhost/", false, false), None);
-        assert_eq!(
-            decided("http://a.localhost/", false, true),
-            Some(AddressPolicy::Public)
-        );
+        let public = Some(AddressPolicy::Public);
+        for (url, unconfigured, configured) in [
+            ("http://intranet.example/", public, public),
+            ("http://1.1.1.1/", public, public),
+            // It is no literal.
+            ("http://a.localhost/", None, public),
+        ] {
+            assert_eq!(decided(url, false, false), unconfigured, "{url}");
+            assert_eq!(decided(url, false, true), configured, "{url}");
+        }
     }
 }

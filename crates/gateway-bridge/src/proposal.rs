@@ -136,75 +136,49 @@ mod tests {
     }
 
     fn read(parts: &[Part]) -> Result<Proposal, PeerError> {
-        Proposal::read(
-            parts,
-            UNIX_EPOCH + Duration::from_millis(1_000),
-            DEFAULT_DURATION,
-        )
+        let now = UNIX_EPOCH + Duration::from_millis(1_000);
+        Proposal::read(parts, now, DEFAULT_DURATION)
     }
 
     #[test]
-    fn text_is_a_proposal_with_default_time() {
-        let proposal = read(&[Part::text("Move the backups.".into())]).unwrap();
-        assert_eq!(
-            proposal,
-            Proposal {
-                text: "Move the backups.".into(),
-                reasoning: None,
-                open_for: DEFAULT_DURATION,
-                deadline: None
-            }
-        );
-    }
-
-    #[test]
-    fn data_names_proposal_reasoning_and_deadline() {
-        let proposal = read(&[data(
-            json!({"proposal": "Move.", "reasoning": "Full.", "deadline": 3_500}),
-        )])
-        .unwrap();
-        assert_eq!(
-            proposal,
-            Proposal {
+    fn text_and_data_are_a_proposal() {
+        let text = |text: &str| Part::text(text.into());
+        let whole = || data(json!({"proposal": "Move.", "reasoning": "Full.", "deadline": 3_500}));
+        for (parts, reasoning, open_for_ms, deadline) in [
+            (vec![text("Move.")], None, 300_000, None),
+            (vec![whole()], Some("Full."), 2_500, Some(3_500)),
+            (
+                vec![text("Because."), whole()],
+                Some("Full.\n\nBecause."),
+                2_500,
+                Some(3_500),
+            ),
+            (
+                vec![data(json!({"proposal": "Move.", "deadline": u64::MAX}))],
+                None,
+                7 * 24 * 3_600_000,
+                None,
+            ),
+        ] {
+            let expected = Proposal {
                 text: "Move.".into(),
-                reasoning: Some("Full.".into()),
-                open_for: Duration::from_millis(2_500),
-                deadline: Some(3_500)
-            }
-        );
-    }
-
-    #[test]
-    fn text_beside_a_proposal_in_data_is_reasoning() {
-        let proposal = read(&[
-            Part::text("Because.".into()),
-            data(json!({"proposal": "Move.", "reasoning": "Full."})),
-        ])
-        .unwrap();
-        assert_eq!(
-            (proposal.text.as_str(), proposal.reasoning.as_deref()),
-            ("Move.", Some("Full.\n\nBecause."))
-        );
-    }
-
-    #[test]
-    fn h_41_past_deadline_is_rejected_before_any_request() {
-        for deadline in [0, 999, 1_000] {
-            let error =
-                read(&[data(json!({"proposal": "Move.", "deadline": deadline}))]).unwrap_err();
-            assert_eq!(
-                error.kind,
-                PeerErrorKind::Gateway(ErrorCode::InvalidContent),
-                "{deadline}"
-            );
-            assert_eq!(error.delivered, peer::Delivered::No);
+                reasoning: reasoning.map(str::to_owned),
+                open_for: Duration::from_millis(open_for_ms),
+                deadline,
+            };
+            assert_eq!(read(&parts).unwrap(), expected);
         }
+        assert_eq!(MAX_VOTING_TIME, Duration::from_secs(7 * 24 * 3_600));
     }
 
     #[test]
-    fn refuses_empty_proposal() {
+    fn h_41_past_deadline_or_empty_proposal_is_rejected_unasked() {
         let file = Part::file(Some("https://e.com/a".into()), None, None, None);
+        let past = |deadline: u64| vec![data(json!({"proposal": "Move.", "deadline": deadline}))];
         for parts in [
+            past(0),
+            past(999),
+            past(1_000),
             vec![],
             vec![Part::text(" ".into())],
             vec![data(json!({"reasoning": "x"}))],
@@ -213,17 +187,9 @@ mod tests {
             vec![Part::text("x".into()), file],
         ] {
             let error = read(&parts).unwrap_err();
-            assert_eq!(
-                error.kind,
-                PeerErrorKind::Gateway(ErrorCode::InvalidContent),
-                "{parts:?}"
-            );
+            let invalid = PeerErrorKind::Gateway(ErrorCode::InvalidContent);
+            assert_eq!(error.kind, invalid, "{parts:?}");
+            assert_eq!(error.delivered, peer::Delivered::No, "{parts:?}");
         }
-    }
-
-    #[test]
-    fn voting_time_is_at_most_a_week() {
-        let proposal = read(&[data(json!({"proposal": "x", "deadline": u64::MAX}))]).unwrap();
-        assert_eq!(proposal.open_for, MAX_VOTING_TIME);
     }
 }

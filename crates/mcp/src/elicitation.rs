@@ -318,6 +318,7 @@ fn answer(question: &Value, response: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn question() -> Value {
@@ -325,6 +326,20 @@ mod tests {
             "text": "Which\u{2028}\"cup\"?\u{202e}\u{61c}\u{7}", "url": "https://id.example/", "fields": [
             {"name": "n", "title": "N", "type": "integer", "required": true},
             {"name": "c", "title": "C", "type": "choice", "required": false, "choices": [{"value": "r", "title": "Red"}, {"value": 7, "title": "Seven"}]}]})
+    }
+
+    /// Returns the question of a sign-in, with null in place of a server that is not that of the settings.
+    fn sign_in(at_server: Value) -> Value {
+        let mut question = question();
+        question["fields"] =
+            json!([{"name": "answer", "title": "Answer", "type": "text", "required": true}]);
+        question["sign_in"] = at_server;
+        question
+    }
+
+    /// Returns the questions for a client that declared this capability.
+    fn questions(declared: Value) -> Questions {
+        Questions::new(None, &serde_json::from_value(declared).unwrap(), None)
     }
 
     #[test]
@@ -343,61 +358,42 @@ mod tests {
 
     #[test]
     fn fields_become_a_form_and_a_sign_in_a_link() {
-        let client = |declared: Value| {
-            serde_json::from_value::<ElicitationCapability>(declared).unwrap_or_default()
-        };
-        let with = |declared: Value, question: &Value| {
-            Questions::new(None, &client(declared), None).form(question)
-        };
-        let both = || json!({"form": {}, "url": {}});
-        let form = json!(with(both(), &question()));
-        assert!(
-            form["message"]
-                .as_str()
-                .is_some_and(|message| message.ends_with("https://id.example/")),
-            "{form}"
+        let both = || questions(json!({"form": {}, "url": {}}));
+        let form = json!(both().form(&question()));
+        let message = form["message"].as_str().unwrap();
+        assert!(message.ends_with("https://id.example/"), "{form}");
+        assert_eq!(
+            json!(questions(json!({})).form(&question()))["mode"],
+            "form"
         );
-        assert_eq!(json!(with(json!({}), &question()))["mode"], "form");
-        assert!(with(json!({"url": {}}), &question()).is_none());
+        assert!(questions(json!({"url": {}})).form(&question()).is_none());
         assert_eq!(form["mode"], "form", "{form}");
         let properties = &form["requestedSchema"]["properties"];
         assert_eq!(properties["n"]["type"], "integer", "{form}");
         assert_eq!(properties["c"]["oneOf"][1]["const"], "Seven", "{form}");
         assert_eq!(form["requestedSchema"]["required"], json!(["n"]));
-        let sent = serde_json::to_string(&with(both(), &question())).unwrap_or_default();
+        let sent = serde_json::to_string(&both().form(&question())).unwrap();
         let at = |name: &str| sent.find(&format!("\"{name}\":{{"));
         assert!(at("n").is_some() && at("n") < at("c"), "{sent}");
-        let mut sign_in = question();
-        sign_in["fields"] =
-            json!([{"name": "answer", "title": "Answer", "type": "text", "required": true}]);
-        let link = json!(with(both(), &sign_in));
-        assert_eq!(
-            (&link["mode"], &link["url"]),
-            (&json!("url"), &json!("https://id.example/"))
-        );
+        let link = json!(both().form(&sign_in(Value::Null)));
+        let expected = (&json!("url"), &json!("https://id.example/"));
+        assert_eq!((&link["mode"], &link["url"]), expected);
     }
 
     #[test]
     fn sign_in_at_the_server_of_the_settings_is_a_link_of_this_call() {
-        let mut sign_in = question();
-        sign_in["fields"] =
-            json!([{"name": "answer", "title": "Answer", "type": "text", "required": true}]);
-        sign_in["sign_in"] =
-            json!({"server": "https://id.example", "code": "WDJB", "takes_address": false});
+        let mut sign_in = sign_in(
+            json!({"server": "https://id.example", "code": "WDJB", "takes_address": false}),
+        );
         sign_in["text"] = json!("Sign in at https://id.example: enter the code WDJB.");
-        let shown = |declared: Value| {
-            let client: ElicitationCapability =
-                serde_json::from_value(declared).unwrap_or_default();
-            json!(Questions::new(None, &client, None).form(&sign_in))
-        };
-        let link = shown(json!({"url": {}}));
+        let link = json!(questions(json!({"url": {}})).form(&sign_in));
         assert_eq!(link["url"], "https://id.example/");
         assert_eq!(
             link["message"],
             "To call the remote agent desk (https://desk.example): Sign in at https://id.example: enter the code WDJB."
         );
-        let form = shown(json!({"form": {}}));
-        let message = form["message"].as_str().unwrap_or_default();
+        let form = json!(questions(json!({"form": {}})).form(&sign_in));
+        let message = form["message"].as_str().unwrap();
         assert!(
             message.ends_with("WDJB. The link: https://id.example/"),
             "{form}"
@@ -406,36 +402,24 @@ mod tests {
 
     #[test]
     fn browser_elsewhere_ends_at_an_address_which_needs_a_form() {
-        let mut sign_in = question();
-        sign_in["fields"] =
-            json!([{"name": "answer", "title": "Answer", "type": "text", "required": true}]);
-        sign_in["sign_in"] = json!({"server": "https://id.example", "takes_address": true});
+        let sign_in = sign_in(json!({"server": "https://id.example", "takes_address": true}));
         for (declared, mode) in [
             (json!({"form": {}, "url": {}}), "form"),
             (json!({"url": {}}), "url"),
         ] {
-            let client: ElicitationCapability =
-                serde_json::from_value(declared).unwrap_or_default();
-            let shown = json!(Questions::new(None, &client, None).form(&sign_in));
+            let shown = json!(questions(declared).form(&sign_in));
             assert_eq!(shown["mode"], mode, "{shown}");
         }
     }
 
     #[test]
     fn sign_in_goes_on_after_the_person_agreed_to_open_its_link() {
-        let mut sign_in = question();
-        sign_in["sign_in"] = json!({"server": "https://id.example", "code": "WDJB"});
-        sign_in["fields"] = json!([{"name": "answer", "type": "text"}]);
+        let sign_in = sign_in(json!({"server": "https://id.example", "code": "WDJB"}));
         let given = |action: &str| answer(&sign_in, &json!({ "action": action }));
-        let of = |declared: Value| {
-            let client: ElicitationCapability =
-                serde_json::from_value(declared).unwrap_or_default();
-            Questions::new(None, &client, None)
-        };
-        let links = of(json!({"url": {}}));
+        let links = questions(json!({"url": {}}));
         assert!(links.goes_on(&sign_in, &given("accept")));
         assert!(!links.goes_on(&sign_in, &given("decline")));
-        assert!(!of(json!({"form": {}})).goes_on(&sign_in, &given("accept")));
+        assert!(!questions(json!({"form": {}})).goes_on(&sign_in, &given("accept")));
         assert!(!links.goes_on(&question(), &given("accept")));
     }
 

@@ -327,79 +327,49 @@ mod tests {
     #[test]
     fn refusal_has_the_code_and_id_of_its_message() {
         let list = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#);
-        let long = list(&format!("\"{}\"", "x".repeat(MAX_ID_BYTES)));
+        let id = |id: &str| serde_json::from_str::<Value>(id).unwrap();
+        for row in [
+            "-32700 null not json",
+            "-32700 null \u{0}",
+            "-32700 null {",
+            r#"-32700 null {"jsonrpc":"2.0","id":1,"method":"tools/list"} x"#,
+            "-32700 null [",
+            "-32600 null []",
+            r#"-32600 null [{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
+            "-32600 null null",
+            "-32600 null 5",
+            "-32600 null {}",
+            r#"-32600 1 {"jsonrpc":"1.0","id":1}"#,
+            r#"-32600 "a" {"jsonrpc":"2.0","id":"a","method":5}"#,
+            r#"-32600 "a" {"jsonrpc":"2.0","id":"a"}"#,
+            r#"-32600 null {"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
+            r#"-32602 7 {"jsonrpc":"2.0","id":7,"method":"tools/call","params":5}"#,
+            r#"-32602 7 {"jsonrpc":"2.0","id":7,"method":"tools/call"}"#,
+            r#"-32602 7 {"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}"#,
+            r#"-32601 7 {"jsonrpc":"2.0","id":7,"method":"no/such"}"#,
+            r#"-32601 7 {"jsonrpc":"2.0","id":7,"method":"notifications/initialized"}"#,
+        ] {
+            let columns: Vec<&str> = row.splitn(3, ' ').collect();
+            let expected = (columns[0].parse().unwrap(), id(columns[1]));
+            assert_eq!(refused(columns[2].as_bytes()), expected, "{row}");
+        }
+        let long = format!("\"{}\"", "x".repeat(MAX_ID_BYTES));
+        for (sent, answered) in [
+            ("null", "null"),
+            ("true", "null"),
+            ("{}", "null"),
+            ("1.5", "1.5"),
+            ("99999999999999999999", "99999999999999999999"),
+            (&long, "null"),
+        ] {
+            let refusal = refused(list(sent).as_bytes());
+            assert_eq!(refusal, (-32600, id(answered)), "{sent:.20}");
+        }
         let deep = "[".repeat(65);
         let many = format!("[{}0]", "{\"a\":0},".repeat(20_000));
-        for (message, code, id) in [
-            ("not json", -32700, json!(null)),
-            ("\u{0}", -32700, json!(null)),
-            ("{", -32700, json!(null)),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"} x"#,
-                -32700,
-                json!(null),
-            ),
-            ("[", -32700, json!(null)),
-            ("[]", -32600, json!(null)),
-            (
-                r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
-                -32600,
-                json!(null),
-            ),
-            ("null", -32600, json!(null)),
-            ("5", -32600, json!(null)),
-            ("{}", -32600, json!(null)),
-            (&deep, -32600, json!(null)),
-            (&many, -32600, json!(null)),
-            (r#"{"jsonrpc":"1.0","id":1}"#, -32600, json!(1)),
-            (
-                r#"{"jsonrpc":"2.0","id":"a","method":5}"#,
-                -32600,
-                json!("a"),
-            ),
-            (r#"{"jsonrpc":"2.0","id":"a"}"#, -32600, json!("a")),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
-                -32600,
-                json!(null),
-            ),
-            (&list("null"), -32600, json!(null)),
-            (&list("true"), -32600, json!(null)),
-            (&list("{}"), -32600, json!(null)),
-            (&list("1.5"), -32600, json!(1.5)),
-            (
-                &list("99999999999999999999"),
-                -32600,
-                json!(99_999_999_999_999_999_999_u128 as f64),
-            ),
-            (&long, -32600, json!(null)),
-            (
-                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":5}"#,
-                -32602,
-                json!(7),
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#,
-                -32602,
-                json!(7),
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}"#,
-                -32602,
-                json!(7),
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":7,"method":"no/such"}"#,
-                -32601,
-                json!(7),
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":7,"method":"notifications/initialized"}"#,
-                -32601,
-                json!(7),
-            ),
-        ] {
-            assert_eq!(refused(message.as_bytes()), (code, id), "{message:.100}");
+        for message in [deep, many] {
+            let refusal = refused(message.as_bytes());
+            assert_eq!(refusal, (-32600, Value::Null), "{message:.100}");
         }
         assert_eq!(refused(b"\xFF\xFE{\0").0, -32700);
         assert_eq!(refused(b"{\"jsonrpc\":\"\xC3\"}").0, -32700);

@@ -287,10 +287,16 @@ mod tests {
     use super::*;
     use a2a_server::http::clients::Proof;
 
-    #[test]
-    fn only_the_digest_of_a_token_is_stored() {
+    /// Returns a client file in a new directory, which is removed with the first value.
+    fn client_file() -> (tempfile::TempDir, ClientFile) {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(&folder.path().join("new"));
+        (folder, file)
+    }
+
+    #[test]
+    fn only_the_digest_of_a_token_is_stored() {
+        let (_folder, file) = client_file();
         assert!(file.read().unwrap().is_empty());
         let token = file.add("ada", false).unwrap();
         let operator = file.add("op", true).unwrap();
@@ -303,23 +309,17 @@ mod tests {
         );
         assert_eq!((clients[0].operator, clients[1].operator), (false, true));
         assert_ne!(token.expose_secret(), operator.expose_secret());
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn client_file_is_readable_by_its_owner_only() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::in_directory(folder.path());
-        file.add("ada", false).unwrap();
-        let mode = fs::metadata(file.path()).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = fs::metadata(file.path()).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
     }
 
     #[test]
     fn name_is_unique_until_its_client_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::in_directory(folder.path());
+        let (_folder, file) = client_file();
         let first = file.add("ada", false).unwrap();
         assert!(file.add("ada", false).is_err());
         assert!(file.remove("ada").unwrap());
@@ -330,8 +330,7 @@ mod tests {
 
     #[test]
     fn rotation_replaces_only_the_token() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::in_directory(folder.path());
+        let (_folder, file) = client_file();
         assert!(file.rotate("ada").unwrap().is_none());
         file.add("bob", false).unwrap();
         let before = file.add("ada", true).unwrap();
@@ -349,19 +348,12 @@ mod tests {
 
     #[test]
     fn client_names_are_valid_in_session_ids() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::in_directory(folder.path());
+        let (_folder, file) = client_file();
         let long = "a".repeat(65);
         for name in ["", "a b", ".a", "-a", "ä", "a/b", "loopback", &long] {
             assert!(file.add(name, false).is_err(), "{name}");
         }
         assert!(file.read().unwrap().is_empty());
-    }
-
-    #[test]
-    fn hand_written_names_are_validated() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();
         let text = fs::read_to_string(file.path()).unwrap();
         fs::write(file.path(), text.replace("\"ada\"", "\"a/b\"")).unwrap();
@@ -371,66 +363,46 @@ mod tests {
 
     #[test]
     fn invalid_client_file_is_not_overwritten() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::in_directory(folder.path());
+        let (_folder, file) = client_file();
+        fs::create_dir(file.path().parent().unwrap()).unwrap();
         fs::write(file.path(), "{\"clients\": 1}").unwrap();
         assert!(file.add("ada", false).is_err());
         assert_eq!(fs::read_to_string(file.path()).unwrap(), "{\"clients\": 1}");
         assert!(!file.path().with_extension("json.new").exists());
     }
-}
 
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod watch_tests {
-    use super::*;
-
-    #[test]
-    fn change_before_the_start_is_reported_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::in_directory(folder.path());
-        let mut watch = ClientFileWatch::new(&file);
+    /// Returns whether a watch sees what `change` does to a file with one client.
+    fn sees(change: impl FnOnce(&ClientFile)) -> bool {
+        let (_folder, file) = client_file();
         file.add("ada", false).unwrap();
-        assert_ne!(watch.version(), watch.last);
-        watch.last = watch.version();
-        assert_eq!(watch.version(), watch.last);
+        let watch = ClientFileWatch::new(&file);
+        change(&file);
+        watch.version() != watch.last
     }
 
     #[test]
-    fn change_with_equal_modification_time_is_noticed() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::in_directory(folder.path());
-        file.add("ada", false).unwrap();
-        let before = std::fs::metadata(file.path()).unwrap().modified().unwrap();
+    fn watch_sees_a_change_of_equal_time_and_length() {
+        let (_folder, file) = client_file();
         let watch = ClientFileWatch::new(&file);
-        file.remove("ada").unwrap();
-        let after = std::fs::File::options().write(true).open(file.path());
-        after.unwrap().set_modified(before).unwrap();
+        file.add("ada", false).unwrap();
         assert_ne!(watch.version(), watch.last);
-    }
-
-    #[test]
-    fn replaced_file_of_equal_time_and_length_has_changed() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::in_directory(folder.path());
-        file.add("ada", false).unwrap();
-        let before = std::fs::metadata(file.path()).unwrap().modified().unwrap();
-        let watch = ClientFileWatch::new(&file);
-        let text = std::fs::read(file.path()).unwrap();
-        let copy = folder.path().join("copy");
-        std::fs::write(&copy, text).unwrap();
-        let copied = std::fs::File::options().write(true).open(&copy).unwrap();
-        copied.set_modified(before).unwrap();
-        std::fs::rename(&copy, file.path()).unwrap();
-        assert_ne!(watch.version(), watch.last);
-    }
-
-    #[test]
-    fn unchanged_file_has_not_changed() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::in_directory(folder.path());
-        file.add("ada", false).unwrap();
-        let watch = ClientFileWatch::new(&file);
-        assert_eq!(watch.version(), watch.last);
+        assert!(!sees(|_| {}));
+        assert!(sees(|file| drop(file.add("bob", false).unwrap())));
+        let modified = |file: &ClientFile| fs::metadata(file.path()).unwrap().modified().unwrap();
+        let set_modified = |path: &Path, time| {
+            let file = fs::File::options().write(true).open(path);
+            file.unwrap().set_modified(time).unwrap();
+        };
+        assert!(sees(|file| {
+            let before = modified(file);
+            file.remove("ada").unwrap();
+            set_modified(file.path(), before);
+        }));
+        assert!(sees(|file| {
+            let copy = file.path().with_extension("copy");
+            fs::copy(file.path(), &copy).unwrap();
+            set_modified(&copy, modified(file));
+            fs::rename(&copy, file.path()).unwrap();
+        }));
     }
 }

@@ -242,15 +242,25 @@ mod tests {
     use super::super::HAS_TASK;
     use super::*;
 
+    /// Returns the hint that the caller sees.
+    fn hint(error: &ToolError) -> &str {
+        let own = error.details.get("hint").and_then(Value::as_str);
+        own.unwrap_or(error.reason.hint())
+    }
+
+    fn with_task(error: ToolError) -> ToolError {
+        let task = json!({"continuation": {"task": {"task_id": "t"}}});
+        error.with("latest_event_summary", task)
+    }
+
     #[test]
     fn call_that_follows_gets_no_advice_to_follow() {
         for (follows, requires_task) in [(false, false), (true, false), (true, true)] {
             let error = ToolError::new(Reason::ConnectionCut, "no").for_send();
             let error = error.without_advice(follows, requires_task);
-            let hint = error.details.get("hint").and_then(Value::as_str);
-            let has = |word| hint.is_some_and(|hint| hint.contains(word));
-            assert_eq!(has("follow_updates"), !follows, "{hint:?}");
-            assert_eq!(has("task_requirement"), !requires_task, "{hint:?}");
+            let hint = error.details["hint"].as_str().unwrap_or_default();
+            assert_eq!(hint.contains("follow_updates"), !follows, "{hint}");
+            assert_eq!(hint.contains("task_requirement"), !requires_task, "{hint}");
         }
     }
 
@@ -276,10 +286,6 @@ mod tests {
             let mut error = PeerError::new(kind, "no");
             (error.rpc_code, error.http_status) = (code, status);
             let error = ToolError::from(error);
-            let hint = |error: &ToolError| {
-                let hint = error.details.get("hint").and_then(Value::as_str);
-                hint.unwrap_or(error.reason.hint()).to_owned()
-            };
             let place = format!("{kind:?} {code:?} {status:?}");
             assert!(hint(&error).contains(alone), "{place}: {}", hint(&error));
             let sent = error.for_send();
@@ -291,11 +297,8 @@ mod tests {
     fn quota_does_not_hide_the_task_of_a_message() {
         let mut error = PeerError::new(PeerErrorKind::HttpStatus, "no");
         error.http_status = Some(429);
-        let task = json!({"continuation": {"task": {"task_id": "t"}}});
-        let error = ToolError::from(error).with("latest_event_summary", task);
-        let error = error.for_send();
-        let hint = error.details.get("hint").and_then(Value::as_str);
-        assert!(hint.is_some_and(|hint| hint.contains("became a task")));
+        let error = with_task(ToolError::from(error)).for_send();
+        assert!(hint(&error).contains("became a task"), "{}", hint(&error));
     }
 
     #[test]
@@ -316,68 +319,56 @@ mod tests {
             (error.rpc_code, error.http_status) = (code, status);
             let mut error = ToolError::from(error);
             if known {
-                let task = json!({"continuation": {"task": {"task_id": "t"}}});
-                error = error.with("latest_event_summary", task);
+                error = with_task(error);
             }
             let error = error.for_send();
-            let hint = error.details.get("hint").and_then(Value::as_str);
-            let hint = hint.unwrap_or(error.reason.hint());
-            assert_eq!(hint, expected, "{code:?} {status:?} {known}");
+            assert_eq!(hint(&error), expected, "{code:?} {status:?} {known}");
         }
     }
 
     #[test]
     fn unreadable_answer_to_a_message_may_mean_work() {
         let error = || ToolError::new(Reason::InvalidResponse, "no");
-        let task = json!({"continuation": {"task": {"task_id": "t"}}});
-        let of_task = error().with("latest_event_summary", task);
         for (error, expected) in [
             (error(), "may have the message"),
-            (of_task, "call status or watch"),
+            (with_task(error()), "call status or watch"),
         ] {
             let error = error.for_send();
-            let hint = error.details.get("hint").and_then(Value::as_str);
-            assert!(hint.is_some_and(|hint| hint.contains(expected)), "{hint:?}");
+            assert!(hint(&error).contains(expected), "{}", hint(&error));
         }
     }
 
     #[test]
     fn no_hint_leads_to_a_second_send_of_a_delivered_message() {
-        let task = json!({"continuation": {"task": {"task_id": "t"}}});
+        use crate::remote_agent::error::Code;
         for reason in Reason::ALL {
+            let is_of_the_request =
+                matches!(reason.code(), Code::Validation | Code::ExpiredTaskHandle);
             for delivered in [Delivered::Unknown, Delivered::Yes] {
                 for has_task in [false, true] {
                     let mut error = ToolError::new(*reason, "no").delivered(delivered);
                     if has_task {
-                        error = error.with("latest_event_summary", task.clone());
+                        error = with_task(error);
                     }
                     let error = error.for_gateway().for_send();
-                    let hint = error.details.get("hint").and_then(Value::as_str);
-                    let hint = hint.unwrap_or(reason.hint()).to_lowercase();
-                    for invitation in [
+                    let hint = hint(&error).to_lowercase();
+                    const INVITATIONS: [&str; 4] = [
                         "call again",
                         "send again if",
                         "send without",
                         "retry with the same",
-                    ] {
-                        let is_of_the_request = matches!(
-                            reason.code(),
-                            crate::remote_agent::error::Code::Validation
-                                | crate::remote_agent::error::Code::ExpiredTaskHandle
-                        );
-                        assert!(
-                            is_of_the_request
-                                || *reason == Reason::TaskForgotten
-                                || !hint.contains(invitation),
-                            "{reason:?} {delivered:?} {has_task}: {hint}"
-                        );
-                    }
+                    ];
+                    assert!(
+                        is_of_the_request
+                            || *reason == Reason::TaskForgotten
+                            || !INVITATIONS.iter().any(|words| hint.contains(words)),
+                        "{reason:?} {delivered:?} {has_task}: {hint}"
+                    );
                     assert!(!error.retryable, "{reason:?}");
                 }
             }
-            let unsent = ToolError::new(*reason, "no")
-                .delivered(Delivered::No)
-                .for_send();
+            let unsent = ToolError::new(*reason, "no").delivered(Delivered::No);
+            let unsent = unsent.for_send();
             assert!(!unsent.details.contains_key("hint"), "{reason:?}");
             assert_eq!(unsent.retryable, reason.retryable());
         }

@@ -162,36 +162,31 @@ mod tests {
     #[test]
     fn target_is_written_without_a_change_elsewhere() {
         let desk = json!({"alias": "desk"});
-        let written = "{\n    \"alias\": \"desk\"\n    }".replace("    \"", "      \"");
+        let written = "{\n      \"alias\": \"desk\"\n    }";
         for (before, at, after) in [
-            (
-                "{}",
-                None,
-                format!("{{\n  \"targets\": [\n    {written}\n  ]\n}}"),
-            ),
+            ("{}", None, "{\n  \"targets\": [\n    DESK\n  ]\n}"),
             (
                 "{ \"b\": [],  \"a\": 1.0 }",
                 None,
-                format!("{{\n  \"targets\": [\n    {written}\n  ], \"b\": [],  \"a\": 1.0 }}"),
+                "{\n  \"targets\": [\n    DESK\n  ], \"b\": [],  \"a\": 1.0 }",
             ),
             (
                 r#"{"x":[],"targets":[]}"#,
                 None,
-                format!("{{\"x\":[],\"targets\":[\n    {written}\n  ]}}"),
+                "{\"x\":[],\"targets\":[\n    DESK\n  ]}",
             ),
             (
                 r#"{"targets":[{"alias":"a" }],"z":[{"alias":"a" }]}"#,
                 None,
-                format!(
-                    "{{\"targets\":[{{\"alias\":\"a\" }},\n    {written}],\"z\":[{{\"alias\":\"a\" }}]}}"
-                ),
+                "{\"targets\":[{\"alias\":\"a\" },\n    DESK],\"z\":[{\"alias\":\"a\" }]}",
             ),
             (
                 r#"{"z":[{"alias":"a"}],"targets":[1,{"alias":"a"}]}"#,
                 Some(1),
-                format!("{{\"z\":[{{\"alias\":\"a\"}}],\"targets\":[1,{written}]}}"),
+                r#"{"z":[{"alias":"a"}],"targets":[1,DESK]}"#,
             ),
         ] {
+            let after = after.replace("DESK", written);
             assert_eq!(with_target(before, at, &desk).unwrap(), after);
         }
         assert_eq!(with_target(r#"{"targets": 1}"#, None, &desk), None);
@@ -213,18 +208,13 @@ mod tests {
 
     #[test]
     fn trailing_slash_is_no_other_agent() {
-        assert!(is_same_agent(
-            Some("https://a.example/"),
-            "https://a.example"
-        ));
-        assert!(is_same_agent(
-            Some("https://a.example/x/"),
-            "https://a.example/x"
-        ));
-        assert!(!is_same_agent(
-            Some("https://a.example/x"),
-            "https://a.example"
-        ));
-        assert!(!is_same_agent(None, "https://a.example"));
+        for (base_url, url, is_same) in [
+            (Some("https://a.example/"), "https://a.example", true),
+            (Some("https://a.example/x/"), "https://a.example/x", true),
+            (Some("https://a.example/x"), "https://a.example", false),
+            (None, "https://a.example", false),
+        ] {
+            assert_eq!(is_same_agent(base_url, url), is_same, "{base_url:?}");
+        }
     }
 }

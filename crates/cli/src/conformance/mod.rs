@@ -85,11 +85,7 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
             .filter(|line| verbose || !line.starts_with("pass "))
             .for_each(|line| out.write(line));
     }
-    Ok(if report.is_fine() {
-        Exit::Ok
-    } else {
-        Exit::Failed
-    })
+    Ok(Exit::from_success(report.is_fine()))
 }
 
 async fn suite<D: Driver + 'static>(

@@ -10,11 +10,12 @@ use std::{
     time::Duration,
 };
 
+use a2a::text_part;
 use collective::Vote;
 use conformance::Peers;
 use gateway_bridge::client::{Ballot, Script};
 use openclaw_remote_agent_interface::{CallOptions, updates_to};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Printer;
 use crate::{
@@ -31,7 +32,7 @@ pub(super) struct Fixture {
     library: Library,
     pub(super) peers: Peers,
     gateway: Embedded,
-    pub(super) printer: Arc<Printer>,
+    printer: Arc<Printer>,
     /// `None` only during a restart.
     instance: Option<Instance>,
     step: usize,
@@ -121,6 +122,21 @@ impl Fixture {
         self.step
     }
 
+    /// Prints a message of an agent.
+    pub(super) fn received(&self, by: &str, message: &str) {
+        self.printer.received(by, message);
+    }
+
+    /// Prints a status change.
+    pub(super) fn status_change(&self, what: &str) {
+        self.printer.status_change(what);
+    }
+
+    /// Prints what the step showed.
+    pub(super) fn step_passed(&self, what: &str) {
+        self.printer.step_passed(what);
+    }
+
     /// Calls the tool and prints its updates as they arrive.
     pub(super) async fn call(&self, request: &Value) -> Result<StepResult, Failure> {
         let Some(instance) = &self.instance else {
@@ -152,50 +168,60 @@ impl Fixture {
 
     /// Fails unless `holds`, a condition on what the agents received.
     pub(super) fn check(&self, holds: bool, what: &str) -> Result<(), Failure> {
-        if holds {
-            return Ok(());
-        }
-        Err(Failure::new(format!(
-            "step {} of the demo failed: {what}",
-            self.step
-        )))
+        check(self.step, holds, || what.to_owned())
+    }
+}
+
+/// Sends a message to an agent, in a request with more fields. Null leaves out the field of that name.
+pub(super) async fn ask(
+    fixture: &Fixture,
+    agent: &str,
+    message: &str,
+    more: Value,
+) -> Result<StepResult, Failure> {
+    fixture.printer.sent(agent, message);
+    let mut request = Map::from_iter([
+        ("action".to_owned(), json!("send")),
+        ("target_alias".to_owned(), json!(agent)),
+        ("parts".to_owned(), json!([text_part(message)])),
+    ]);
+    request.extend(more.as_object().cloned().unwrap_or_default());
+    request.retain(|_, value| !value.is_null());
+    fixture.call(&Value::Object(request)).await
+}
+
+/// Fails the step unless `holds`.
+fn check(step: usize, holds: bool, fault: impl FnOnce() -> String) -> Result<(), Failure> {
+    match holds {
+        true => Ok(()),
+        false => Err(Failure::new(format!(
+            "step {step} of the demo failed: {}",
+            fault()
+        ))),
     }
 }
 
 impl StepResult {
     /// Checks the value at a JSON Pointer.
     pub(super) fn is(&self, pointer: &str, expected: impl Into<Value>) -> Result<&Self, Failure> {
-        let expected = expected.into();
-        let found = self.envelope.pointer(pointer).unwrap_or(&Value::Null);
-        if *found == expected {
-            return Ok(self);
-        }
-        Err(Failure::new(format!(
-            "step {} of the demo failed: `{pointer}` is {found} instead of {expected} in {}",
-            self.step, self.envelope
-        )))
+        let (found, expected) = (self.at(pointer), expected.into());
+        let envelope = &self.envelope;
+        let fault = || format!("`{pointer}` is {found} instead of {expected} in {envelope}");
+        check(self.step, *found == expected, fault).map(|()| self)
     }
 
     /// Checks the number of updates before the result.
     pub(super) fn after_updates(&self, expected: usize) -> Result<&Self, Failure> {
-        if self.updates == expected {
-            return Ok(self);
-        }
-        Err(Failure::new(format!(
-            "step {} of the demo failed: {} updates arrived instead of {expected}",
-            self.step, self.updates
-        )))
+        let updates = self.updates;
+        let fault = || format!("{updates} updates arrived instead of {expected}");
+        check(self.step, updates == expected, fault).map(|()| self)
     }
 
     /// Checks the minimum number of updates before the result.
     pub(super) fn after_at_least(&self, minimum: usize) -> Result<&Self, Failure> {
-        if self.updates >= minimum {
-            return Ok(self);
-        }
-        Err(Failure::new(format!(
-            "step {} of the demo failed: {} updates arrived, and it expects at least {minimum}",
-            self.step, self.updates
-        )))
+        let updates = self.updates;
+        let fault = || format!("{updates} updates arrived, and it expects at least {minimum}");
+        check(self.step, updates >= minimum, fault).map(|()| self)
     }
 
     /// Returns the value at a JSON Pointer, or `null`.

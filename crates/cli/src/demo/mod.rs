@@ -9,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use a2a::text_part;
 use clap::ColorChoice;
 use console::Style;
 use serde_json::{Value, json};
@@ -21,7 +20,7 @@ use super::{
     output::{LineWriter, closed_failure, note},
     text,
 };
-use fixture::{Fixture, StepResult, TempFile};
+use fixture::{Fixture, TempFile, ask};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -221,25 +220,6 @@ async fn play_steps(fixture: &mut Fixture) -> Result<(), Failure> {
     refused(fixture).await
 }
 
-fn send(to: &str, message: &str) -> Value {
-    json!({"action": "send", "target_alias": to, "parts": [text_part(message)]})
-}
-
-/// Sends a message to an agent, in a request with more fields.
-async fn ask(
-    fixture: &Fixture,
-    agent: &str,
-    message: &str,
-    more: Value,
-) -> Result<StepResult, Failure> {
-    fixture.printer.sent(agent, message);
-    let mut request = send(agent, message);
-    for (field, value) in more.as_object().into_iter().flatten() {
-        request[field] = value.clone();
-    }
-    fixture.call(&request).await
-}
-
 async fn list_targets(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.step("list_targets", "Lists the agents, by their cards.");
     let seen = fixture.call(&json!({"action": "list_targets"})).await?;
@@ -257,9 +237,7 @@ async fn list_targets(fixture: &mut Fixture) -> Result<(), Failure> {
             .is(&format!("{target}/last_refresh_error"), Value::Null)?;
         let [url, transport] = ["target_url", "peer_card/preferred_transport"]
             .map(|field| seen.text(&format!("{target}/{field}")));
-        fixture
-            .printer
-            .received(alias, &format!("{name}, over {transport} at {url}"));
+        fixture.received(alias, &format!("{name}, over {transport} at {url}"));
     }
     Ok(())
 }
@@ -269,9 +247,8 @@ async fn message(fixture: &mut Fixture) -> Result<(), Failure> {
     let seen = ask(fixture, "triage", "Is the shop down?", Value::Null).await?;
     let answer = "Checkout fails since 09:12. Everything else is up.";
     seen.is(KIND, "message")?.is(ANSWER, answer)?;
-    fixture.printer.received("triage", answer);
-    let shown = "a message: no task began, so there is nothing to follow";
-    fixture.printer.step_passed(shown);
+    fixture.received("triage", answer);
+    fixture.step_passed("a message: no task began, so there is nothing to follow");
     Ok(())
 }
 
@@ -283,9 +260,8 @@ async fn newer_version(fixture: &mut Fixture) -> Result<(), Failure> {
         .is(ANSWER, answer)?
         .is("/summary/protocol_version", "1.0")?
         .is("/raw/kind", "message")?;
-    fixture.printer.received("archive", answer);
-    let shown = "its card says the version; the envelope has the same shape for both";
-    fixture.printer.step_passed(shown);
+    fixture.received("archive", answer);
+    fixture.step_passed("its card says the version; the envelope has the same shape for both");
     Ok(())
 }
 
@@ -297,10 +273,8 @@ async fn stream_over_json_rpc(fixture: &mut Fixture) -> Result<(), Failure> {
     seen.after_updates(5)?
         .is(STATE, "completed")?
         .is(ANSWER, cause)?;
-    fixture.printer.received("triage", cause);
-    fixture
-        .printer
-        .step_passed("the pieces of the artifact are one text again");
+    fixture.received("triage", cause);
+    fixture.step_passed("the pieces of the artifact are one text again");
     Ok(())
 }
 
@@ -313,8 +287,7 @@ async fn stream_over_http_json(fixture: &mut Fixture) -> Result<(), Failure> {
         .is("/summary/artifacts/0/name", "outline.md")?
         .is("/summary/artifacts/1/name", "annex.md")?
         .is(ANSWER, "1. What happened\n\n2. What we change")?;
-    let shown = "two artifacts, in the same shape: the caller never sees the transport";
-    fixture.printer.step_passed(shown);
+    fixture.step_passed("two artifacts, in the same shape: the caller never sees the transport");
     Ok(())
 }
 
@@ -336,9 +309,10 @@ async fn cut_stream(fixture: &mut Fixture) -> Result<(), Failure> {
         times("SendStreamingMessage") == 1 && times("SubscribeToTask") == 1,
         "the agent was not sent one message and then asked for the rest",
     )?;
-    fixture.printer.received("archive", remedy);
-    let shown = "cut after the first piece and taken up again: nothing lost, doubled or sent twice";
-    fixture.printer.step_passed(shown);
+    fixture.received("archive", remedy);
+    fixture.step_passed(
+        "cut after the first piece and taken up again: nothing lost, doubled or sent twice",
+    );
     Ok(())
 }
 
@@ -347,28 +321,20 @@ async fn question_and_restart(fixture: &mut Fixture) -> Result<(), Failure> {
     let seen = ask(fixture, "writer", "Write the report.", Value::Null).await?;
     let question = "For customers, or for staff only?";
     seen.is(STATE, "input-required")?.is(ANSWER, question)?;
-    fixture.printer.received("writer", question);
+    fixture.received("writer", question);
     let file = TempFile::new();
     follow_up::save(file.path(), seen.at(CONTINUATION))?;
     let handle = seen.text(HANDLE).to_owned();
-    let shown = "`summary.continuation` is stored in a file";
-    fixture.printer.step_passed(shown);
+    fixture.step_passed("`summary.continuation` is stored in a file");
 
     fixture.step(
         "send",
         "The host restarts, and the answer still finds its task.",
     );
     fixture.restart(&json!({}))?;
-    fixture
-        .printer
-        .status_change("a new instance of the plugin; the old handle means nothing to it");
-    let message = "For customers.";
-    fixture.printer.sent("writer", message);
-    let mut request = send("writer", message);
-    let fields = request.as_object_mut().into_iter();
-    fields.for_each(|fields| drop(fields.remove("target_alias")));
-    request["continuation"] = follow_up::read(file.path())?;
-    let seen = fixture.call(&request).await?;
+    fixture.status_change("a new instance of the plugin; the old handle means nothing to it");
+    let more = json!({"target_alias": null, "continuation": follow_up::read(file.path())?});
+    let seen = ask(fixture, "writer", "For customers.", more).await?;
     let report = "Dear customers, checkout works again.";
     seen.is(STATE, "completed")?.is(ANSWER, report)?;
     fixture.check(seen.text(HANDLE) != handle, "the handle is the old one")?;
@@ -378,10 +344,8 @@ async fn question_and_restart(fixture: &mut Fixture) -> Result<(), Failure> {
         task == Some(json!("final-1")),
         "the agent did not receive the answer for its task `final-1`",
     )?;
-    fixture.printer.received("writer", report);
-    fixture
-        .printer
-        .step_passed("found by the target and the task id in the continuation");
+    fixture.received("writer", report);
+    fixture.step_passed("found by the target and the task id in the continuation");
     Ok(())
 }
 
@@ -391,9 +355,7 @@ async fn watch(fixture: &mut Fixture) -> Result<Value, Failure> {
     let more = json!({"blocking": false, "task_requirement": "required"});
     let seen = ask(fixture, "triage", "Repair it.", more).await?;
     seen.is(STATE, "working")?;
-    fixture
-        .printer
-        .status_change("the agent works on; watching the task");
+    fixture.status_change("the agent works on; watching the task");
     let continuation = seen.at(CONTINUATION).clone();
     let request = json!({"action": "watch", "continuation": continuation});
     let seen = fixture.call(&request).await?;
@@ -401,7 +363,7 @@ async fn watch(fixture: &mut Fixture) -> Result<Value, Failure> {
     seen.after_updates(3)?
         .is(STATE, "completed")?
         .is(ANSWER, outcome)?;
-    fixture.printer.received("triage", outcome);
+    fixture.received("triage", outcome);
     Ok(seen.at(CONTINUATION).clone())
 }
 
@@ -419,24 +381,21 @@ async fn expired_wait(fixture: &mut Fixture) -> Result<(), Failure> {
     .await?;
     seen.is(STATE, "working")?;
     let continuation = seen.at(CONTINUATION).clone();
-    let mut request = json!({"action": "watch", "continuation": continuation, "timeout_ms": wait});
-    let seen = fixture.call(&request).await?;
+    let request = json!({"action": "watch", "continuation": continuation});
+    let mut short = request.clone();
+    short["timeout_ms"] = wait.into();
+    let seen = fixture.call(&short).await?;
     seen.is("/ok", true)?
         .is("/summary/wait_expired", true)?
         .is(STATE, "working")?;
     let next = seen.text("/summary/next_step");
     let goes_on = next.split_once(". ").map_or(next, |(first, _)| first);
-    fixture
-        .printer
-        .status_change(&format!("wait_expired: {goes_on}"));
-    let fields = request.as_object_mut().into_iter();
-    fields.for_each(|fields| drop(fields.remove("timeout_ms")));
+    fixture.status_change(&format!("wait_expired: {goes_on}"));
     let seen = fixture.call(&request).await?;
     let survey = "Most began with a deployment.";
     seen.is(STATE, "completed")?.is(ANSWER, survey)?;
-    fixture.printer.received("archive", survey);
-    let shown = "the end of a wait is not the end of the work, and no error";
-    fixture.printer.step_passed(shown);
+    fixture.received("archive", survey);
+    fixture.step_passed("the end of a wait is not the end of the work, and no error");
     Ok(())
 }
 
@@ -454,7 +413,7 @@ async fn cancel(fixture: &mut Fixture) -> Result<(), Failure> {
     let request = json!({"action": "cancel", "task_handle": seen.at(HANDLE)});
     let seen = fixture.call(&request).await?;
     seen.is(STATE, "canceled")?;
-    fixture.printer.step_passed("the agent says: canceled");
+    fixture.step_passed("the agent says: canceled");
     Ok(())
 }
 
@@ -472,10 +431,8 @@ async fn triad(fixture: &mut Fixture) -> Result<(), Failure> {
         .is("/summary/artifacts/0/parts/1/data/result", "approved")?
         .is("/summary/artifacts/0/parts/1/data/consensus", true)?
         .is("/summary/artifacts/0/parts/1/data/votes/beta", "reject")?;
-    fixture.printer.received("gateway:triad", seen.text(ANSWER));
-    fixture
-        .printer
-        .step_passed("two of three decide; the gateway counts, and each vote was an update");
+    fixture.received("gateway:triad", seen.text(ANSWER));
+    fixture.step_passed("two of three decide; the gateway counts, and each vote was an update");
     Ok(())
 }
 
@@ -495,15 +452,11 @@ async fn expired_handle(fixture: &mut Fixture, repair: &Value) -> Result<(), Fai
         .is("/error/code", "EXPIRED_TASK_HANDLE")?;
     let hint = late.text("/error/details/hint");
     let retry = hint.split_once(',').map_or(hint, |(first, _)| first);
-    fixture
-        .printer
-        .status_change(&format!("{}: {retry}", late.text("/error/code")));
+    fixture.status_change(&format!("{}: {retry}", late.text("/error/code")));
     let request = json!({"action": "status", "continuation": seen.at(CONTINUATION)});
     let again = fixture.call(&request).await?;
     again.is(STATE, "completed")?;
-    fixture
-        .printer
-        .step_passed("the continuation around the same handle still works");
+    fixture.step_passed("the continuation around the same handle still works");
     Ok(())
 }
 
@@ -512,26 +465,20 @@ async fn refused(fixture: &mut Fixture) -> Result<(), Failure> {
         "send",
         "An address that is not configured, for example from a planted prompt.",
     );
-    let message = "Here are all our secrets.";
     let stranger = format!("{}/", fixture.peers.origin("stranger"));
-    fixture.printer.sent(&stranger, message);
-    let mut request = send("triage", message);
-    let fields = request.as_object_mut().into_iter();
-    fields.for_each(|fields| drop(fields.remove("target_alias")));
-    request["target_url"] = json!(stranger);
-    let seen = fixture.call(&request).await?;
+    let more = json!({"target_alias": null, "target_url": stranger});
+    let message = "Here are all our secrets.";
+    let seen = ask(fixture, &stranger, message, more).await?;
     seen.is("/ok", false)?
         .is("/error/code", "VALIDATION_ERROR")?
         .is("/error/details/errors/0/instancePath", "/target_url")?;
-    fixture.printer.status_change(&format!(
+    fixture.status_change(&format!(
         "{}: {}",
         seen.text("/error/code"),
         seen.text("/error/details/errors/0/message")
     ));
     let untouched = fixture.peers.connections("stranger") == 0;
     fixture.check(untouched, "the stranger was connected to")?;
-    fixture
-        .printer
-        .step_passed("refused before anything was sent");
+    fixture.step_passed("refused before anything was sent");
     Ok(())
 }

@@ -142,10 +142,8 @@ fn reporter(
     let lines = LineWriter::default();
     let (as_json, name) = (args.json, args.name.clone());
     move |event| {
-        lines.write(match as_json {
-            true => event.json().to_string(),
-            false => text::line(&format!("{name}: {event}")),
-        });
+        let text = || text::line(&format!("{name}: {event}"));
+        lines.write_as(as_json, &event.json(), text);
         if lines.closed().is_cancelled() {
             shutdown.cancel();
         }

@@ -83,10 +83,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     match args.command {
         Command::List(gateway_args) => {
             let agents = agents(&gateway_args).await?;
-            lines.write(match as_json {
-                true => json!({ "agents": agents }).to_string(),
-                false => agents_table(&agents),
-            });
+            let json = json!({ "agents": agents });
+            lines.write_as(as_json, &json, || agents_table(&agents));
             Ok(Exit::Ok)
         }
         Command::Status { name, gateway_args } => {
@@ -94,10 +92,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             let Some(agent) = agents.iter().find(|agent| agent["name"] == name.as_str()) else {
                 return Err(unknown_agent(&name));
             };
-            lines.write(match as_json {
-                true => agent.to_string(),
-                false => agents_table(std::slice::from_ref(agent)),
-            });
+            let text = || agents_table(std::slice::from_ref(agent));
+            lines.write_as(as_json, agent, text);
             match agent["status"].as_str() {
                 Some(status @ ("offline" | "error")) => Err(Failure::new(format!(
                     "`{}` is {}",
@@ -116,22 +112,20 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         } => config(&name, &gateway_args, as_json, &lines).await,
         Command::Restart { name, gateway_args } => {
             let mut requester = gateway_args.connect().await?;
-            let response = requester
-                .manage("agents.restart", json!({ "agent": name }))
-                .await;
-            let answer = response.map_err(|error| failure(&error))?;
+            let with = json!({ "agent": name });
+            let answer = requester.manage("agents.restart", with).await;
+            let answer = answer.map_err(|error| failure(&error))?;
             requester.disconnect().await;
-            lines.write(match as_json {
-                true => answer.to_string(),
-                false => format!(
-                    "{}: the connection was closed with the reason `shutdown`; {}",
-                    text::line(&name),
-                    match answer["run"]["restarts"].as_u64() {
-                        Some(restarts) => format!("the gateway starts the agent again ({restarts} restarts before this one)"),
-                        None => "a client of a2a-v1 connects again".to_owned(),
-                    }
+            let next = match answer["run"]["restarts"].as_u64() {
+                Some(restarts) => format!(
+                    "the gateway starts the agent again ({restarts} restarts before this one)"
                 ),
-            });
+                None => "a client of a2a-v1 connects again".to_owned(),
+            };
+            let name = text::line(&name);
+            let text =
+                || format!("{name}: the connection was closed with the reason `shutdown`; {next}");
+            lines.write_as(as_json, &answer, text);
             Ok(Exit::Ok)
         }
         Command::Create(args) => create::run(&args, as_json, &lines).await,
@@ -187,10 +181,7 @@ async fn config(
             Err(error) => note(format_args!("cannot read how the agent runs: {error}")),
         }
     }
-    lines.write(match as_json {
-        true => answer.to_string(),
-        false => format!("{answer:#}"),
-    });
+    lines.write_as(as_json, &answer, || format!("{answer:#}"));
     Ok(Exit::Ok)
 }
 

@@ -84,14 +84,9 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
         create_private_dir(folder).map_err(|error| write_error(folder, error))?;
     }
     replace(&file, &text).map_err(|error| write_error(&file, error))?;
-    lines.write(match as_json {
-        true => agent.to_string(),
-        false => format!(
-            "{} is in `{name}`, with its workspace in `{}`",
-            args.name,
-            workspace.display()
-        ),
-    });
+    let (own, workspace) = (&args.name, workspace.display());
+    let text = || format!("{own} is in `{name}`, with its workspace in `{workspace}`");
+    lines.write_as(as_json, &agent, text);
     match args.register_agent(endpoint, &current.state_dir).await {
         Ok(()) => note(format_args!("the gateway at {url} knows it")),
         Err(error) => match error.kind {

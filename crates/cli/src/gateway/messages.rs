@@ -140,12 +140,9 @@ pub(super) async fn send(args: SendArgs) -> Result<Exit, Failure> {
     let id = requester.send(&message).await;
     let id = id.map_err(|error| delivery_failure(&error))?;
     requester.disconnect().await;
-    LineWriter::default().write(match args.json {
-        true => {
-            json!({"id": id, "agent": message.agent, "sessionId": message.session_id}).to_string()
-        }
-        false => format!("sent {id} to {}", text::line(&message.agent)),
-    });
+    let json = json!({"id": id, "agent": message.agent, "sessionId": message.session_id});
+    let text = || format!("sent {id} to {}", text::line(&message.agent));
+    LineWriter::default().write_as(args.json, &json, text);
     Ok(Exit::Ok)
 }
 
@@ -202,18 +199,10 @@ pub(super) async fn broadcast(args: BroadcastArgs) -> Result<Exit, Failure> {
             .collect::<Vec<_>>()
     };
     let (delivered, failed) = (names("delivered"), names("failed"));
-    LineWriter::default().write(match args.json {
-        true => result.to_string(),
-        false => format!(
-            "delivered to {}; not delivered to {}",
-            joined(&delivered),
-            joined(&failed)
-        ),
-    });
-    Ok(match delivered.is_empty() {
-        true => Exit::Failed,
-        false => Exit::Ok,
-    })
+    let (to, not_to) = (joined(&delivered), joined(&failed));
+    let text = || format!("delivered to {to}; not delivered to {not_to}");
+    LineWriter::default().write_as(args.json, result, text);
+    Ok(Exit::from_success(!delivered.is_empty()))
 }
 
 fn joined(names: &[String]) -> String {
@@ -296,9 +285,8 @@ pub(super) async fn vote(args: VoteArgs) -> Result<Exit, Failure> {
         note(format_args!("proposal {id}; waiting for votes"));
     }
     let on_vote = |member: &str, vote: &Value| {
-        lines.write(match args.json {
-            true => vote_json(member, vote).to_string(),
-            false => vote_line(member, vote),
+        lines.write_as(args.json, &vote_json(member, vote), || {
+            vote_line(member, vote)
         });
     };
     let wait = limit.map(|limit| limit + DECISION_GRACE);
@@ -315,14 +303,10 @@ pub(super) async fn vote(args: VoteArgs) -> Result<Exit, Failure> {
     requester.disconnect().await;
     let approved = decision["result"] == "approved";
     let consensus = decision["consensus"] == true;
-    lines.write(match args.json {
-        true => {
-            let mut decision = decision;
-            decision["happened"] = "decision".into();
-            decision.to_string()
-        }
-        false => decision_line(&decision),
-    });
+    let text = decision_line(&decision);
+    let mut decision = decision;
+    decision["happened"] = "decision".into();
+    lines.write_as(args.json, &decision, || text);
     Ok(match (approved, consensus) {
         (true, _) => Exit::Ok,
         (false, true) => Exit::Rejected,

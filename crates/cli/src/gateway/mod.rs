@@ -290,8 +290,6 @@ fn start_hint(error: &StartError) -> &'static str {
 }
 
 fn listening(url: &str, what: &str, as_json: bool, lines: &LineWriter) {
-    lines.write(match as_json {
-        true => json!({"url": url, "gateway": what}).to_string(),
-        false => format!("{url}: {what}; Ctrl-C ends it"),
-    });
+    let json = json!({"url": url, "gateway": what});
+    lines.write_as(as_json, &json, || format!("{url}: {what}; Ctrl-C ends it"));
 }

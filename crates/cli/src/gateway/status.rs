@@ -115,7 +115,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         show(&status, args.deep, &lines);
     }
     requester.disconnect().await;
-    Ok(if healthy { Exit::Ok } else { Exit::Failed })
+    Ok(Exit::from_success(healthy))
 }
 
 fn show(status: &Value, deep: bool, lines: &LineWriter) {
@@ -325,10 +325,7 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
             }
         }
     }
-    Ok(match findings.has_error() {
-        true => Exit::Failed,
-        false => Exit::Ok,
-    })
+    Ok(Exit::from_success(!findings.has_error()))
 }
 
 /// Reports why no `a2a-v1` gateway responds, and which process uses the port.

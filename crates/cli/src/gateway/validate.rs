@@ -133,19 +133,17 @@ fn envelopes(text: &str, as_json: bool, lines: &LineWriter) -> Result<Exit, Fail
             Ok(_) => valid += 1,
             Err(error) => {
                 invalid += 1;
-                lines.write(match as_json {
-                    true => json!({"line": number, "error": error.code.name(), "code": error.code.number(), "message": error.message}).to_string(),
-                    false => format!("line {number}: {}: {}", error.code, error.message),
+                let (code, message) = (error.code, error.message);
+                let json = json!({"line": number, "error": code.name(), "code": code.number(), "message": message});
+                lines.write_as(as_json, &json, || {
+                    format!("line {number}: {code}: {message}")
                 });
             }
         }
     }
-    if as_json {
-        lines.write(json!({"ok": invalid == 0, "good": valid, "bad": invalid}).to_string());
-    } else {
-        let valid = counted(valid, "valid envelope", "valid envelopes");
-        lines.write(format!("{valid}, {invalid} invalid"));
-    }
+    let json = json!({"ok": invalid == 0, "good": valid, "bad": invalid});
+    let valid = counted(valid, "valid envelope", "valid envelopes");
+    lines.write_as(as_json, &json, || format!("{valid}, {invalid} invalid"));
     Ok(if invalid == 0 { Exit::Ok } else { Exit::Usage })
 }
 

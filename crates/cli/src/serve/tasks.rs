@@ -279,10 +279,7 @@ fn export_database(files: &FileArgs) -> Result<Exit, Failure> {
     for error in &missing {
         note(format_args!("error: {error}"));
     }
-    Ok(match missing.len() {
-        0 => Exit::Ok,
-        _ => Exit::Failed,
-    })
+    Ok(Exit::from_success(missing.is_empty()))
 }
 
 fn directory(files: &FileArgs) -> Result<PathBuf, Failure> {

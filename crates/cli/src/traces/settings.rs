@@ -270,24 +270,32 @@ fn is_header(entry: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Reads variables, each `NAME=VALUE` without the prefix of all.
-    fn read(variables: &[(&str, &str)]) -> Result<Option<Settings>, String> {
+    /// Reads variables, each `NAME=VALUE` without the prefix of all, separated by `; `.
+    fn read(variables: &str) -> Result<Option<Settings>, String> {
         Settings::read(|name| {
-            let found = variables.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| (*value).to_owned())
+            let mut variables = variables.split("; ").filter_map(|one| one.split_once('='));
+            let found = variables.find(|(known, _)| name.strip_prefix("OTEL_") == Some(*known));
+            found.map(|(_, value)| value.to_owned())
         })
+    }
+
+    /// Reads these variables beside the endpoint of all signals.
+    fn read_with(variables: &str) -> Settings {
+        let all = format!("EXPORTER_OTLP_ENDPOINT=https://localhost:4318; {variables}");
+        read(&all).unwrap().unwrap()
     }
 
     #[test]
     fn endpoint_of_all_signals_gets_the_path_of_traces() {
         for (text, url) in [
-            ("http://localhost:4318", "http://localhost:4318/v1/traces"),
+            ("http://a.example", "http://a.example/v1/traces"),
             (
-                "https://e.example/otlp/?key=k",
-                "https://e.example/otlp/v1/traces?key=k",
+                "https://a.example/b/?k=v",
+                "https://a.example/b/v1/traces?k=v",
             ),
         ] {
-            let settings = read(&[(ENDPOINT, text)]).unwrap().unwrap();
+            let settings = read(&format!("EXPORTER_OTLP_ENDPOINT={text}"));
+            let settings = settings.unwrap().unwrap();
             assert_eq!(settings.url.as_str(), url);
             assert_eq!(settings.timeout, DEFAULT_TIMEOUT);
         }
@@ -295,130 +303,95 @@ mod tests {
 
     #[test]
     fn variables_of_traces_come_first() {
-        let settings = read(&[
-            (ENDPOINT, "http://other.example"),
-            (TRACES_ENDPOINT, "http://e.example/spans"),
-            ("OTEL_EXPORTER_OTLP_TIMEOUT", "1"),
-            ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "250"),
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
-            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", PROTOCOL),
-        ]);
-        let settings = settings.unwrap().unwrap();
+        let settings = read_with(
+            "EXPORTER_OTLP_TRACES_ENDPOINT=http://e.example/spans; EXPORTER_OTLP_TIMEOUT=1; EXPORTER_OTLP_TRACES_TIMEOUT=250; \
+            EXPORTER_OTLP_PROTOCOL=grpc; EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf",
+        );
         assert_eq!(settings.url.as_str(), "http://e.example/spans");
         assert_eq!(settings.timeout, Duration::from_millis(250));
     }
 
     #[test]
     fn nothing_is_exported_unless_asked_for() {
-        assert_eq!(read(&[]), Ok(None));
-        for off in [
-            ("OTEL_SDK_DISABLED", "TRUE"),
-            ("OTEL_TRACES_EXPORTER", "none"),
+        for variables in [
+            "",
+            "EXPORTER_OTLP_ENDPOINT=nonsense; SDK_DISABLED=TRUE",
+            "EXPORTER_OTLP_ENDPOINT=nonsense; TRACES_EXPORTER=none",
         ] {
-            assert_eq!(read(&[(ENDPOINT, "nonsense"), off]), Ok(None), "{off:?}");
+            assert_eq!(read(variables), Ok(None), "{variables}");
         }
     }
 
     #[test]
     fn invalid_variable_is_named_without_its_value() {
-        let endpoint = (ENDPOINT, "http://localhost:4318");
-        for (variables, name) in [
-            (vec![(ENDPOINT, "s3cret:4318")], ENDPOINT),
-            (vec![(ENDPOINT, "s3cret")], ENDPOINT),
-            (
-                vec![(TRACES_ENDPOINT, "http://me:s3cret@e.example/")],
-                TRACES_ENDPOINT,
-            ),
-            (
-                vec![endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "s3cret")],
-                "OTEL_EXPORTER_OTLP_PROTOCOL",
-            ),
-            (
-                vec![endpoint, ("OTEL_EXPORTER_OTLP_TIMEOUT", "s3cret")],
-                "OTEL_EXPORTER_OTLP_TIMEOUT",
-            ),
-            (
-                vec![endpoint, ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0")],
-                "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
-            ),
+        for variable in [
+            "EXPORTER_OTLP_ENDPOINT=s3cret:4318",
+            "EXPORTER_OTLP_ENDPOINT=s3cret",
+            "EXPORTER_OTLP_TRACES_ENDPOINT=http://me:s3cret@e.example/",
+            "EXPORTER_OTLP_PROTOCOL=s3cret",
+            "EXPORTER_OTLP_TIMEOUT=s3cret",
+            "EXPORTER_OTLP_TRACES_TIMEOUT=0",
         ] {
-            let error = read(&variables).unwrap_err();
-            assert!(error.contains(name) && !error.contains("s3cret"), "{error}");
+            let all = format!("{variable}; EXPORTER_OTLP_ENDPOINT=http://localhost:4318");
+            let error = read(&all).unwrap_err();
+            let (name, _) = variable.split_once('=').unwrap();
+            assert!(error.contains(&format!("OTEL_{name} ")), "{error}");
+            assert!(!error.contains("s3cret"), "{error}");
         }
     }
 
     #[test]
     fn ignored_value_is_named_with_what_is_used() {
-        let gzip = ("OTEL_EXPORTER_OTLP_COMPRESSION", "GZIP");
-        let ratio = (SAMPLER, "traceidratio");
-        for (variables, parts) in [
+        for (variables, named, used) in [
             (
-                vec![("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd")],
-                ["OTEL_EXPORTER_OTLP_COMPRESSION is `zstd`", "not compressed"],
+                "EXPORTER_OTLP_COMPRESSION=zstd",
+                "OTEL_EXPORTER_OTLP_COMPRESSION is `zstd`",
+                "not compressed",
             ),
             (
-                vec![gzip, ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "zstd")],
-                ["TRACES_COMPRESSION is `zstd`", "with gzip"],
+                "EXPORTER_OTLP_COMPRESSION=GZIP; EXPORTER_OTLP_TRACES_COMPRESSION=zstd",
+                "TRACES_COMPRESSION is `zstd`",
+                "with gzip",
+            ),
+            ("TRACES_EXPORTER=a", "OTEL_TRACES_EXPORTER is `a`", "OTLP"),
+            (
+                "TRACES_SAMPLER=a",
+                "SAMPLER is `a`",
+                "`parentbased_always_on`",
             ),
             (
-                vec![("OTEL_TRACES_EXPORTER", "console")],
-                ["OTEL_TRACES_EXPORTER is `console`", "OTLP"],
+                "TRACES_SAMPLER=traceidratio",
+                "SAMPLER_ARG is ``",
+                "ratio 1 ",
             ),
             (
-                vec![(SAMPLER, "unknown")],
-                [
-                    "OTEL_TRACES_SAMPLER is `unknown`",
-                    "`parentbased_always_on`",
-                ],
+                "TRACES_SAMPLER=traceidratio; TRACES_SAMPLER_ARG=-2",
+                "OTEL_TRACES_SAMPLER_ARG is `-2`",
+                "ratio 0 ",
             ),
+            ("BSP_MAX_QUEUE_SIZE=a", "BSP_MAX_QUEUE_SIZE is `a`", "2048"),
             (
-                vec![ratio],
-                ["OTEL_TRACES_SAMPLER_ARG is ``", "the ratio 1 "],
-            ),
-            (
-                vec![ratio, (SAMPLER_ARG, "-2")],
-                ["OTEL_TRACES_SAMPLER_ARG is `-2`", "the ratio 0 "],
-            ),
-            (
-                vec![("OTEL_BSP_MAX_QUEUE_SIZE", "many")],
-                ["OTEL_BSP_MAX_QUEUE_SIZE is `many`", "2048"],
-            ),
-            (
-                vec![(
-                    "OTEL_EXPORTER_OTLP_HEADERS",
-                    "key=k3y, s3cret,b d=s3cret,c=",
-                )],
-                [
-                    "OTEL_EXPORTER_OTLP_HEADERS has 4 entries, of which 3",
-                    "not sent",
-                ],
+                "EXPORTER_OTLP_HEADERS=key=k3y, s3cret,b d=s3cret,c=",
+                "OTEL_EXPORTER_OTLP_HEADERS has 4 entries, of which 3",
+                "not sent",
             ),
         ] {
-            let variables = [&[(ENDPOINT, "http://localhost:4318")], &variables[..]].concat();
-            let warnings = read(&variables).unwrap().unwrap().warnings;
+            let warnings = read_with(variables).warnings;
             let text = warnings.join("\n");
             assert_eq!(warnings.len(), 1, "{text}");
-            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+            assert!(text.contains(named) && text.contains(used), "{text}");
             assert!(!text.contains("s3cret"), "{text}");
         }
     }
 
     #[test]
     fn supported_values_need_no_warning() {
-        let settings = read(&[
-            (ENDPOINT, "http://localhost:4318"),
-            ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none"),
-            ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
-            ("OTEL_TRACES_EXPORTER", "otlp"),
-            (SAMPLER, "parentbased_traceidratio"),
-            (SAMPLER_ARG, "0.25"),
-            ("OTEL_BSP_SCHEDULE_DELAY", "10"),
-            (
-                "OTEL_EXPORTER_OTLP_HEADERS",
-                "key=k%203y, authorization=Basic%20a==,",
-            ),
-        ]);
-        assert_eq!(settings.unwrap().unwrap().warnings, [""; 0]);
+        let settings = read_with(
+            "EXPORTER_OTLP_TRACES_COMPRESSION=none; EXPORTER_OTLP_COMPRESSION=gzip; TRACES_EXPORTER=otlp; \
+            TRACES_SAMPLER=parentbased_traceidratio; TRACES_SAMPLER_ARG=0.25; BSP_SCHEDULE_DELAY=10; \
+            EXPORTER_OTLP_HEADERS=key=k%203y, authorization=Basic%20a==,",
+        );
+        assert_eq!(settings.warnings, [""; 0]);
     }
 
     #[test]
@@ -427,20 +400,19 @@ mod tests {
         let file = folder.path().join("ca.pem");
         std::fs::write(&file, "s3cret").unwrap();
         let file = file.to_str().unwrap();
-        for ((name, path), part) in [
+        for (name, path, fault) in [
+            ("CERTIFICATE", "/none.pem", ": cannot read `/none.pem`"),
+            ("TRACES_CERTIFICATE", file, ": `"),
             (
-                ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/none.pem"),
-                "OTEL_EXPORTER_OTLP_CERTIFICATE: cannot read `/none.pem`",
+                "CLIENT_CERTIFICATE",
+                file,
+                " and OTEL_EXPORTER_OTLP_CLIENT_KEY",
             ),
-            (
-                ("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", file),
-                "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE: `",
-            ),
-            ((CERTIFICATE, file), "OTEL_EXPORTER_OTLP_CLIENT_KEY need"),
         ] {
-            let settings = read(&[(ENDPOINT, "https://localhost:4318"), (name, path)]);
-            let error = settings.unwrap().unwrap().trust().err().unwrap();
-            assert!(error.contains(part) && !error.contains("s3cret"), "{error}");
+            let name = format!("EXPORTER_OTLP_{name}");
+            let error = read_with(&format!("{name}={path}")).trust().err().unwrap();
+            assert!(error.contains(&format!("OTEL_{name}{fault}")), "{error}");
+            assert!(!error.contains("s3cret"), "{error}");
         }
     }
 }

@@ -297,28 +297,21 @@ mod tests {
         let stable = json!({"ok": false, "action": "send", "error": {"code": "X", "details":
             {"rpcCode": -1, "errors": "<errors>", "latest_event_summary": {"response_kind": "task"}}}});
         assert_eq!(envelope(&reported), stable);
-    }
-
-    #[test]
-    fn prose_details_are_ignored() {
         let reported = json!({"error": {"code": "X", "details": {"hint": "h"}}});
         assert_eq!(envelope(&reported), json!({"error": {"code": "X"}}));
     }
 
     #[test]
     fn redundant_raw_is_pruned() {
-        let reported = json!({"ok": true, "action": "send", "raw": {"a": null, "b": [], "c": {"d": {}}, "e": [null, 0]}});
-        assert_eq!(envelope(&reported)["raw"], json!({"e": [null, 0]}));
-        assert!(
-            envelope(&json!({"ok": true, "action": "list_targets", "raw": [1]}))
-                .get("raw")
-                .is_none()
-        );
-        assert!(
-            envelope(&json!({"ok": false, "action": "send", "raw": {"a": 1}}))
-                .get("raw")
-                .is_none()
-        );
+        let raw = json!({"a": null, "b": [], "c": {"d": {}}, "e": [null, 0]});
+        for (ok, action, raw, kept) in [
+            (true, "send", raw, json!({"e": [null, 0]})),
+            (true, "list_targets", json!([1]), Value::Null),
+            (false, "send", json!({"a": 1}), Value::Null),
+        ] {
+            let reported = json!({"ok": ok, "action": action, "raw": raw});
+            assert_eq!(envelope(&reported)["raw"], kept, "{action}");
+        }
     }
 
     #[test]
@@ -373,72 +366,35 @@ mod error_locations_tests {
     }
 
     #[test]
-    fn place_above_or_below_is_the_same_location() {
-        let recorded = envelope(&[at("/parts/0/text", json!({}))]);
-        assert_eq!(
-            compare_error_locations(&recorded, &envelope(&[at("/parts/0", json!({}))])),
-            Ok(())
-        );
-        assert_eq!(
-            compare_error_locations(&envelope(&[at("/parts", json!({}))]), &recorded),
-            Ok(())
-        );
-    }
-
-    #[test]
-    fn missing_place_is_reported() {
-        let problem = compare_error_locations(
-            &envelope(&[at("/a", json!({}))]),
-            &envelope(&[at("/b", json!({}))]),
-        )
-        .unwrap_err();
-        assert!(problem.ends_with("nothing blames `/a`"), "{problem}");
-    }
-
-    #[test]
-    fn unexpected_place_is_reported() {
-        let answer = envelope(&[at("/a", json!({})), at("/b", json!({}))]);
-        assert!(
-            compare_error_locations(&envelope(&[at("/a", json!({}))]), &answer)
-                .unwrap_err()
-                .contains("`/b` is blamed")
-        );
-    }
-
-    #[test]
-    fn at_the_root_the_named_fields_agree() {
-        let recorded = envelope(&[at("", json!({"property": "task_id", "action": "send"}))]);
-        assert_eq!(
-            compare_error_locations(
-                &recorded,
-                &envelope(&[at("", json!({"additionalProperty": "task_id"}))])
+    fn places_agree_if_each_names_the_same_fault() {
+        let place = |path: &str| at(path, json!({}));
+        let field = |params: Value| at("", params);
+        let no_place = json!({"keyword": "k", "message": "m"});
+        for (recorded, answer, problem) in [
+            (place("/parts/0/text"), &[place("/parts/0")][..], ""),
+            (place("/parts"), &[place("/parts/0/text")], ""),
+            (place("/a"), &[place("/b")], "nothing blames `/a`"),
+            (place("/a"), &[place("/a"), place("/b")], "`/b` is blamed"),
+            (
+                field(json!({"property": "task_id", "action": "send"})),
+                &[field(json!({"additionalProperty": "task_id"}))],
+                "",
             ),
-            Ok(())
-        );
-        assert!(
-            compare_error_locations(
-                &recorded,
-                &envelope(&[at("", json!({"property": "other"}))])
-            )
-            .is_err()
-        );
-    }
-
-    #[test]
-    fn error_without_a_place_is_reported() {
-        let answer = envelope(&[json!({"keyword": "k", "message": "m"})]);
-        assert!(compare_error_locations(&envelope(&[json!({"keyword": "k"})]), &answer).is_err());
-    }
-
-    #[test]
-    fn answer_without_errors_is_reported() {
-        assert!(
-            compare_error_locations(&envelope(&[at("/a", json!({}))]), &json!({"error": {}}))
-                .is_err()
-        );
-        assert_eq!(
-            compare_error_locations(&json!({"error": {}}), &json!({})),
-            Ok(())
-        );
+            (
+                field(json!({"property": "task_id"})),
+                &[field(json!({"property": "other"}))],
+                "nothing at the root about",
+            ),
+            (no_place.clone(), &[no_place], "each needs `keyword`"),
+        ] {
+            let compared = compare_error_locations(&envelope(&[recorded]), &envelope(answer));
+            match problem {
+                "" => assert_eq!(compared, Ok(())),
+                problem => assert!(compared.unwrap_err().contains(problem), "{answer:?}"),
+            }
+        }
+        let none = json!({"error": {}});
+        assert!(compare_error_locations(&envelope(&[place("/a")]), &none).is_err());
+        assert_eq!(compare_error_locations(&none, &json!({})), Ok(()));
     }
 }

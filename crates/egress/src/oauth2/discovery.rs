@@ -261,15 +261,7 @@ mod tests {
     use serde_json::{Value, json};
 
     async fn token_at(issuer: &str, next: impl IntoIterator<Item = Next>) -> (String, Vec<String>) {
-        let endpoints = Endpoints {
-            issuer: Some(issuer.parse().unwrap()),
-            ..Endpoints::default()
-        };
-        let client = OAuth2::at(endpoints, "desk".into(), Grant::ClientCredentials);
-        let endpoint = TokenEndpoint {
-            allow_private: false,
-            trust: None,
-        };
+        let (client, endpoint) = (client(issuer), endpoint(false));
         let net = Scripted::new(next);
         let found = find(&net, &client, &endpoint, Needed::Token).await;
         let text = match &found {
@@ -281,6 +273,22 @@ mod tests {
         }
         let requests = net.requests().into_iter();
         (text, requests.map(|(_, one)| one.url.to_string()).collect())
+    }
+
+    fn client(issuer: &str) -> OAuth2 {
+        let endpoints = Endpoints {
+            issuer: Some(issuer.parse().unwrap()),
+            ..Endpoints::default()
+        };
+        OAuth2::at(endpoints, "desk".into(), Grant::ClientCredentials)
+    }
+
+    fn endpoint(allow_private: bool) -> TokenEndpoint {
+        let trust = None;
+        TokenEndpoint {
+            allow_private,
+            trust,
+        }
     }
 
     fn document(issuer: &str, more: Value) -> Next {
@@ -351,50 +359,31 @@ mod tests {
 
     #[tokio::test]
     async fn refused_endpoint_matters_to_the_requests_that_need_it_only() {
-        let endpoints = Endpoints {
-            issuer: Some("https://as.example".parse().unwrap()),
-            ..Endpoints::default()
-        };
-        let client = OAuth2::at(endpoints, "desk".into(), Grant::ClientCredentials);
-        let endpoint = TokenEndpoint {
-            allow_private: false,
-            trust: None,
-        };
+        let (client, endpoint) = (client("https://as.example"), endpoint(false));
         let more = json!({"authorization_endpoint": "http://as.example/authorize", "device_authorization_endpoint": "https://10.0.0.1/device",
             "revocation_endpoint": "https://[::1]/revoke"});
         let net = Scripted::new([document("https://as.example", more)]);
         let url = find(&net, &client, &endpoint, Needed::Token).await.unwrap();
         assert_eq!(url.as_str(), "https://as.example/token");
-        let browser = find(&net, &client, &endpoint, Needed::Authorization)
-            .await
-            .unwrap_err();
-        assert!(browser.to_string().contains("set `auth.authorizationUrl`"));
-        let code = find(&net, &client, &endpoint, Needed::Device)
-            .await
-            .unwrap_err();
-        assert!(
-            code.to_string()
-                .contains("`https://10.0.0.1`, which is a private address"),
-            "{code}"
-        );
+        for (needed, refusal) in [
+            (Needed::Authorization, "set `auth.authorizationUrl`"),
+            (
+                Needed::Device,
+                "`https://10.0.0.1`, which is a private address",
+            ),
+        ] {
+            let error = find(&net, &client, &endpoint, needed).await.unwrap_err();
+            assert!(error.to_string().contains(refusal), "{error}");
+        }
         let revoked = revocation(&net, &client, &endpoint).await.unwrap();
         assert_eq!(revoked, None);
     }
 
     #[test]
     fn metadata_cannot_lead_to_this_machine() {
-        let endpoints = Endpoints {
-            issuer: Some("https://as.example".parse().unwrap()),
-            ..Endpoints::default()
-        };
-        let client = OAuth2::at(endpoints, "desk".into(), Grant::ClientCredentials);
-        let endpoint = TokenEndpoint {
-            allow_private: true,
-            trust: None,
-        };
-        let at = |text: &str| access(&client, &endpoint, &Url::parse(text).unwrap());
+        let client = client("https://as.example");
+        let at = |text: &str| access(&client, &endpoint(true), &Url::parse(text).unwrap());
         assert!(at("https://127.0.0.1/token").is_err());
-        // A name that resolves to an address of the network is refused later.
         let other = at("https://other.example/token").unwrap();
         assert_eq!(other, AddressPolicy::Public);
         let own = at("https://as.example/token").unwrap();

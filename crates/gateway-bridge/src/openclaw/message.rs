@@ -243,26 +243,33 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_joined_by_a_blank_line() {
-        let parts = [Part::text("one".into()), Part::text("two".into())];
-        assert_eq!(to_agent_message(&parts, 0).text, "one\n\ntwo");
-    }
-
-    #[test]
-    fn data_is_json_in_a_code_block() {
-        assert_eq!(
-            to_agent_message(&[data(json!({"a": 1}))], 0).text,
-            "```json\n{\n  \"a\": 1\n}\n```"
-        );
-    }
-
-    #[test]
-    fn fence_is_longer_than_inner_fences() {
-        let text = to_agent_message(&[data(json!({"a": "````"}))], 0).text;
-        assert!(
-            text.starts_with("`````json\n") && text.ends_with("\n`````"),
-            "{text}"
-        );
+    fn parts_become_the_text_of_a_message() {
+        let text = |text: &str| Part::text(text.into());
+        let url = Some("https://e.com/a.pdf".to_owned());
+        for (parts, expected) in [
+            (vec![text("one"), text("two")], "one\n\ntwo"),
+            (
+                vec![data(json!({"a": 1}))],
+                "```json\n{\n  \"a\": 1\n}\n```",
+            ),
+            (
+                vec![data(json!({"a": "````"}))],
+                "`````json\n{\n  \"a\": \"````\"\n}\n`````",
+            ),
+            (
+                vec![bytes("note.md", Some("text/markdown"), b"hello")],
+                "[File note.md, text/markdown]\n```\nhello\n```",
+            ),
+            (
+                vec![Part::file(url, None, Some("a.pdf".into()), None)],
+                "[File a.pdf: https://e.com/a.pdf]",
+            ),
+        ] {
+            assert_eq!(to_agent_message(&parts, 0).text, expected);
+        }
+        for parts in [vec![], vec![text("  ")]] {
+            assert!(!to_agent_message(&parts, 0).text.trim().is_empty());
+        }
     }
 
     #[test]
@@ -290,40 +297,6 @@ mod tests {
                 "{message:?}"
             );
         }
-    }
-
-    #[test]
-    fn text_file_is_inlined() {
-        let message = to_agent_message(&[bytes("note.md", Some("text/markdown"), b"hello")], 0);
-        assert_eq!(
-            message.text,
-            "[File note.md, text/markdown]\n```\nhello\n```"
-        );
-    }
-
-    #[test]
-    fn remote_file_is_named_by_its_url() {
-        let part = Part::file(
-            Some("https://e.com/a.pdf".into()),
-            None,
-            Some("a.pdf".into()),
-            None,
-        );
-        assert_eq!(
-            to_agent_message(&[part], 0).text,
-            "[File a.pdf: https://e.com/a.pdf]"
-        );
-    }
-
-    #[test]
-    fn message_always_has_text() {
-        assert!(!to_agent_message(&[], 0).text.is_empty());
-        assert!(
-            !to_agent_message(&[Part::text("  ".into())], 0)
-                .text
-                .trim()
-                .is_empty()
-        );
     }
 }
 

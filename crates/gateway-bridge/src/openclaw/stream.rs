@@ -273,25 +273,25 @@ mod tests {
         }
     }
 
-    /// Returns the mapped events, each as `append:text` or `state` and its message.
-    fn mapped(mapper: &mut RunEventMapper, event: RunEvent) -> Vec<String> {
-        let events = mapper.map(event).unwrap();
+    /// Returns what each event of a run becomes.
+    fn mapped<const N: usize>(events: [RunEvent; N]) -> [Vec<String>; N] {
         let summary = |event: &Event| match event {
             Event::Artifact(update) => {
+                let artifact = update.artifact();
                 format!(
                     "{}:{}",
                     update.append(),
-                    update.artifact().text().unwrap_or_default()
+                    artifact.text().unwrap_or_default()
                 )
             }
-            Event::Status(update) => format!(
-                "{} {}",
-                update.state().as_str(),
-                update.status_text().unwrap_or_default()
-            ),
+            Event::Status(update) => {
+                let text = update.status_text().unwrap_or_default();
+                format!("{} {text}", update.state().as_str())
+            }
             other => format!("{other:?}"),
         };
-        events.iter().map(summary).collect()
+        let mut mapper = RunEventMapper::new("r", "c");
+        events.map(|event| mapper.map(event).unwrap().iter().map(summary).collect())
     }
 
     fn ended(text: &str) -> RunEvent {
@@ -300,40 +300,31 @@ mod tests {
 
     #[test]
     fn streamed_text_is_not_repeated_at_the_end() {
-        let mut mapper = RunEventMapper::new("r", "c");
-        assert_eq!(mapped(&mut mapper, piece(true, "a")), ["false:a"]);
-        assert_eq!(mapped(&mut mapper, piece(false, " b")), ["true: b"]);
-        assert_eq!(mapped(&mut mapper, ended("a b")), ["completed "]);
+        let events = mapped([piece(true, "a"), piece(false, " b"), ended("a b")]);
+        assert_eq!(events, [["false:a"], ["true: b"], ["completed "]]);
     }
 
     #[test]
     fn unstreamed_answer_is_reported_at_the_end() {
-        let mut mapper = RunEventMapper::new("r", "c");
-        mapped(&mut mapper, piece(true, "draft"));
-        assert_eq!(
-            mapped(&mut mapper, ended("fair copy")),
-            ["false:fair copy", "completed "]
-        );
+        let [_, last] = mapped([piece(true, "draft"), ended("fair copy")]);
+        assert_eq!(last, ["false:fair copy", "completed "]);
     }
 
     #[test]
     fn text_after_a_tool_replaces_the_remark() {
-        let mut mapper = RunEventMapper::new("r", "c");
-        mapped(&mut mapper, piece(true, "Let me look."));
-        assert_eq!(
-            mapped(&mut mapper, RunEvent::Remark("Let me look.".into())),
-            ["working Let me look."]
-        );
-        assert_eq!(
-            mapped(&mut mapper, piece(true, "It is fine.")),
-            ["false:It is fine."]
-        );
-        assert_eq!(mapped(&mut mapper, ended("It is fine.")), ["completed "]);
+        let [_, remark, text, end] = mapped([
+            piece(true, "Let me look."),
+            RunEvent::Remark("Let me look.".into()),
+            piece(true, "It is fine."),
+            ended("It is fine."),
+        ]);
+        assert_eq!(remark, ["working Let me look."]);
+        assert_eq!(text, ["false:It is fine."]);
+        assert_eq!(end, ["completed "]);
     }
 
     #[test]
     fn tools_are_reported_by_name_while_working() {
-        let mut mapper = RunEventMapper::new("r", "c");
         let tool = |phase, status: Option<&str>, text: Option<&str>| {
             RunEvent::Tool(ToolUse {
                 name: "read".into(),
@@ -343,21 +334,19 @@ mod tests {
                 text: text.map(str::to_owned),
             })
         };
-        assert_eq!(
-            mapped(&mut mapper, tool("start", Some("running"), None)),
-            ["working Tool read started."]
-        );
-        assert_eq!(
-            mapped(&mut mapper, tool("update", None, Some("50 %"))),
-            ["working Tool read under way: 50 %"]
-        );
-        assert_eq!(
-            mapped(
-                &mut mapper,
-                tool("end", Some("failed"), Some("no such file"))
-            ),
-            ["working Tool read failed: no such file"]
-        );
+        let events = mapped([
+            tool("start", Some("running"), None),
+            tool("update", None, Some("50 %")),
+            tool("end", Some("failed"), Some("no such file")),
+            RunEvent::Abandoned("no room".into()),
+        ]);
+        let expected = [
+            ["working Tool read started."],
+            ["working Tool read under way: 50 %"],
+            ["working Tool read failed: no such file"],
+            ["failed no room"],
+        ];
+        assert_eq!(events, expected);
     }
 
     #[test]
@@ -372,15 +361,6 @@ mod tests {
         assert_eq!(
             events[0].json()["metadata"],
             json!({"openclaw": {"usage": {"total": 3}}})
-        );
-    }
-
-    #[test]
-    fn abandoned_run_fails_with_the_reason() {
-        let mut mapper = RunEventMapper::new("r", "c");
-        assert_eq!(
-            mapped(&mut mapper, RunEvent::Abandoned("no room".into())),
-            ["failed no room"]
         );
     }
 }

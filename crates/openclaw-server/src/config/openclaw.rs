@@ -214,36 +214,32 @@ mod tests {
     }
 
     #[test]
-    fn port_and_token_of_openclaw_complete_the_gateway() {
-        let text =
+    fn url_and_token_of_openclaw_complete_the_gateway() {
+        let port = ("OPENCLAW_GATEWAY_PORT", "29000");
+        let token = ("OPENCLAW_GATEWAY_TOKEN", "new");
+        let gate = ("GATE", "value");
+        let json5 =
             "{gateway: {port: 28789, auth: {mode: 'token', token: 'seen'}}, /* JSON5 */ other: 1,}";
-        let gateway = completed(text, &[]).unwrap();
-        assert_eq!(gateway.url.as_deref(), Some("ws://127.0.0.1:28789"));
-        assert_eq!(token_of(&gateway), Some("seen"));
-    }
-
-    #[test]
-    fn variables_of_openclaw_override_its_configuration() {
-        let text = r#"{"gateway": {"port": 28789, "auth": {"token": "old"}}}"#;
-        let variables = [
-            ("OPENCLAW_GATEWAY_PORT", "29000"),
-            ("OPENCLAW_GATEWAY_TOKEN", "new"),
-        ];
-        let gateway = completed(text, &variables).unwrap();
-        assert_eq!(gateway.url.as_deref(), Some("ws://127.0.0.1:29000"));
-        // The assembly reads the variable later.
-        assert_eq!(token_of(&gateway), None);
-    }
-
-    #[test]
-    fn token_in_a_variable_is_a_reference() {
-        let text = r#"{"gateway": {"auth": {"token": {"source": "env", "provider": "default", "id": "GATE"}}}}"#;
-        let gateway = completed(text, &[("GATE", "value")]).unwrap();
-        assert_eq!(
-            (gateway.url.as_deref(), token_of(&gateway)),
-            (Some("ws://127.0.0.1:18789"), Some("GATE"))
-        );
-        assert_eq!(token_of(&completed(text, &[]).unwrap()), None);
+        let reference =
+            "{gateway: {auth: {token: {source: 'env', provider: 'default', id: 'GATE'}}}}";
+        let no_token = "{gateway: {auth: {mode: 'none', token: 'old'}}}";
+        for (text, variables, url, token) in [
+            (json5, &[][..], "ws://127.0.0.1:28789", Some("seen")),
+            (json5, &[port, token], "ws://127.0.0.1:29000", None),
+            (reference, &[gate], "ws://127.0.0.1:18789", Some("GATE")),
+            (reference, &[], "ws://127.0.0.1:18789", None),
+            (no_token, &[], "ws://127.0.0.1:18789", None),
+            (
+                "{gateway: {tls: {enabled: true}}}",
+                &[],
+                "wss://127.0.0.1:18789",
+                None,
+            ),
+        ] {
+            let gateway = completed(text, variables).unwrap();
+            assert_eq!(gateway.url.as_deref(), Some(url), "{text}");
+            assert_eq!(token_of(&gateway), token, "{text}");
+        }
     }
 
     #[test]
@@ -272,12 +268,6 @@ mod tests {
     }
 
     #[test]
-    fn gateway_without_authentication_gets_no_token() {
-        let text = "{gateway: {auth: {mode: 'none', token: 'old'}}}";
-        assert_eq!(token_of(&completed(text, &[]).unwrap()), None);
-    }
-
-    #[test]
     fn gateway_that_accepts_no_token_is_refused() {
         for (auth, mode) in [
             ("mode: 'password', token: 'old', password: 'p'", "password"),
@@ -292,36 +282,25 @@ mod tests {
     }
 
     #[test]
-    fn tls_without_a_port_keeps_the_default_port() {
-        let gateway = completed("{gateway: {tls: {enabled: true}}}", &[]).unwrap();
-        assert_eq!(gateway.url.as_deref(), Some("wss://127.0.0.1:18789"));
-    }
-
-    #[test]
     fn invalid_file_matters_only_if_it_is_needed() {
         let port = ("OPENCLAW_GATEWAY_PORT", "29000");
         let token = ("OPENCLAW_GATEWAY_TOKEN", "new");
         let gateway = completed("{", &[port, token]).unwrap();
         assert_eq!(gateway.url.as_deref(), Some("ws://127.0.0.1:29000"));
         completed("{", &[port]).unwrap_err();
-    }
-
-    #[test]
-    fn invalid_port_in_the_environment_is_an_error() {
         let error = completed("{}", &[("OPENCLAW_GATEWAY_PORT", "http")]).unwrap_err();
         assert!(error.to_string().contains("OPENCLAW_GATEWAY_PORT"));
     }
 
     #[test]
     fn missing_file_that_a_variable_names_is_an_error() {
-        let lookup = |name: &str| (name == "OPENCLAW_CONFIG_PATH").then(|| "~/none.json".into());
-        let home = |name: &str| match name {
+        let variable = |name: &str| match name {
             "HOME" => Some("/nowhere".into()),
-            name => lookup(name),
+            "OPENCLAW_CONFIG_PATH" => Some("~/none.json".into()),
+            _ => None,
         };
-        let error = complete(&mut GatewayConfig::default(), home).unwrap_err();
-        let message = error.to_string();
-        assert!(message.contains("/nowhere/none.json"), "{message}");
+        let error = complete(&mut GatewayConfig::default(), variable).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/none.json"), "{error}");
     }
 
     #[test]

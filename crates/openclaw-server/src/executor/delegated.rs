@@ -115,45 +115,44 @@ mod tests {
     use base::log::Silent;
 
     fn over(state: &Path) -> DelegationWriter {
-        DelegationWriter::new(
-            Some(state.to_owned()),
-            Arc::new(SystemEnvironment),
-            Arc::new(Silent),
-        )
+        let env = Arc::new(SystemEnvironment);
+        DelegationWriter::new(Some(state.to_owned()), env, Arc::new(Silent))
+    }
+
+    /// Records delegations in turn, and returns the last outcome and what is on record.
+    async fn recorded(delegations: &[Option<Value>]) -> (Result<(), Outcome>, Option<Value>) {
+        let state = tempfile::tempdir().unwrap();
+        let (writer, mut outcome) = (over(state.path()), Ok(()));
+        for delegation in delegations {
+            outcome = writer.record("agent:main:a2a-x", delegation.as_ref()).await;
+        }
+        let file = DelegationFile::of_host(state.path());
+        let found = file.find("agent:main:a2a-x").unwrap();
+        assert_eq!(file.path().exists(), found.is_some());
+        (outcome, found.map(|found| found.json()))
+    }
+
+    fn reason(outcome: &Result<(), Outcome>) -> &'static str {
+        match outcome {
+            Ok(()) => "",
+            Err(Outcome::Failed { reason, .. }) => reason,
+            Err(other) => unreachable!("{other:?}"),
+        }
     }
 
     #[tokio::test]
-    async fn delegation_is_recorded_before_the_run() {
-        let state = tempfile::tempdir().unwrap();
-        let delegation = json!({"hop": 2, "chain": "c"});
-        over(state.path())
-            .record("agent:main:a2a-x", Some(&delegation))
-            .await
-            .unwrap();
-        let found = DelegationFile::of_host(state.path())
-            .find("agent:main:a2a-x")
-            .unwrap();
-        assert_eq!(found.unwrap().json(), delegation);
-    }
-
-    #[tokio::test]
-    async fn undelegated_message_resets_the_chain() {
-        let state = tempfile::tempdir().unwrap();
-        let delegated = over(state.path());
-        delegated
-            .record("s", Some(&json!({"hop": 3})))
-            .await
-            .unwrap();
-        delegated.record("s", None).await.unwrap();
-        let found = DelegationFile::of_host(state.path()).find("s").unwrap();
-        assert_eq!(found.unwrap().hop, 0);
-    }
-
-    #[tokio::test]
-    async fn undelegated_message_writes_no_file() {
-        let state = tempfile::tempdir().unwrap();
-        over(state.path()).record("s", None).await.unwrap();
-        assert!(!DelegationFile::of_host(state.path()).path().exists());
+    async fn delegation_is_on_record_until_a_message_without_one() {
+        let deep = || Some(json!({"hop": 2, "chain": "c"}));
+        let malformed = || Some(json!({"hop": "3"}));
+        for (delegations, refusal, found) in [
+            (vec![deep()], "", deep()),
+            (vec![deep(), None], "", Some(json!({"hop": 0}))),
+            (vec![None], "", None),
+            (vec![deep(), malformed()], "delegation_malformed", deep()),
+        ] {
+            let (outcome, on_record) = recorded(&delegations).await;
+            assert_eq!((reason(&outcome), on_record), (refusal, found));
+        }
     }
 
     #[tokio::test]
@@ -161,26 +160,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let gone = state.path().join("gone");
         let refused = over(&gone).record("s", Some(&json!({"hop": 1}))).await;
-        let Err(Outcome::Failed { reason, .. }) = refused else {
-            unreachable!("{refused:?}")
-        };
-        assert_eq!((reason, gone.exists()), ("delegation_not_recorded", false));
-    }
-
-    #[tokio::test]
-    async fn malformed_delegation_keeps_the_recorded_depth() {
-        let state = tempfile::tempdir().unwrap();
-        let delegated = over(state.path());
-        delegated
-            .record("s", Some(&json!({"hop": 3})))
-            .await
-            .unwrap();
-        let refused = delegated.record("s", Some(&json!({"hop": "3"}))).await;
-        let Err(Outcome::Failed { reason, .. }) = refused else {
-            unreachable!("{refused:?}")
-        };
-        assert_eq!(reason, "delegation_malformed");
-        let found = DelegationFile::of_host(state.path()).find("s").unwrap();
-        assert_eq!(found.unwrap().hop, 3);
+        assert_eq!(reason(&refused), "delegation_not_recorded");
+        assert!(!gone.exists());
     }
 }

@@ -5,131 +5,34 @@ use std::ffi::OsString;
 use secrecy::SecretString;
 use url::Url;
 
-/// Variables that programs need for files, language and network. A final `*` marks a prefix. They contain no secrets,
+/// Variables that programs need for files, language and network, separated by spaces. A final `*` marks a prefix. They contain no secrets,
 /// except for the passwords of proxies and the variables that [`has_secret_name`] matches.
-const COMMON_VARIABLES: [&str; 47] = [
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "LANGUAGE",
-    "LC_*",
-    "TZ",
-    "TERM",
-    "TMPDIR",
-    "TMP",
-    "TEMP",
-    "XDG_*",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "NO_COLOR",
-    "DO_NOT_TRACK",
-    "NODE_OPTIONS",
-    "NODE_EXTRA_CA_CERTS",
-    "NODE_USE_SYSTEM_CA",
-    "NODE_COMPILE_CACHE",
-    "NODE_DISABLE_COMPILE_CACHE",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "OPENCLAW_*",
-    // Variables of Windows.
-    "SYSTEMROOT",
-    "SYSTEMDRIVE",
-    "WINDIR",
-    "COMSPEC",
-    "PATHEXT",
-    "USERNAME",
-    "USERPROFILE",
-    "HOMEDRIVE",
-    "HOMEPATH",
-    "APPDATA",
-    "LOCALAPPDATA",
-    "PROGRAMDATA",
-    "PROGRAMFILES",
-    "PROGRAMFILES(X86)",
-    "COMMONPROGRAMFILES",
-    "COMPUTERNAME",
-    "NUMBER_OF_PROCESSORS",
-    "PROCESSOR_ARCHITECTURE",
-];
+const COMMON_VARIABLES: &str = "\
+    PATH HOME USER LOGNAME SHELL LANG LANGUAGE LC_* TZ TERM TMPDIR TMP TEMP XDG_* DBUS_SESSION_BUS_ADDRESS NO_COLOR \
+    DO_NOT_TRACK NODE_OPTIONS NODE_EXTRA_CA_CERTS NODE_USE_SYSTEM_CA NODE_COMPILE_CACHE NODE_DISABLE_COMPILE_CACHE \
+    SSL_CERT_FILE SSL_CERT_DIR HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY OPENCLAW_*";
+
+/// Those of Windows.
+const WINDOWS_VARIABLES: &str = "\
+    SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT USERNAME USERPROFILE HOMEDRIVE HOMEPATH APPDATA LOCALAPPDATA \
+    PROGRAMDATA PROGRAMFILES PROGRAMFILES(X86) COMMONPROGRAMFILES COMPUTERNAME NUMBER_OF_PROCESSORS \
+    PROCESSOR_ARCHITECTURE";
 
 /// The variables with credentials of the model providers that OpenClaw 2026.9.6 supports. OpenClaw needs them to run a
 /// turn itself.
-const PROVIDERS: [&str; 68] = [
-    "AI_GATEWAY_API_KEY",
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_OAUTH_TOKEN",
-    "ARCEEAI_API_KEY",
-    "AZURE_OPENAI_API_KEY",
-    "BASETEN_API_KEY",
-    "BYTEPLUS_API_KEY",
-    "CEREBRAS_API_KEY",
-    "CHUTES_API_KEY",
-    "CHUTES_OAUTH_TOKEN",
-    "CLAWROUTER_API_KEY",
-    "CLOUDFLARE_AI_GATEWAY_API_KEY",
-    "CODEX_API_KEY",
-    "COHERE_API_KEY",
-    "COPILOT_GITHUB_TOKEN",
-    "DASHSCOPE_API_KEY",
-    "DEEPINFRA_API_KEY",
-    "DEEPSEEK_API_KEY",
-    "FEATHERLESS_API_KEY",
-    "FIREWORKS_API_KEY",
-    "GEMINI_API_KEY",
-    "GMI_API_KEY",
-    "GOOGLE_API_KEY",
-    "GOOGLE_CLOUD_API_KEY",
-    "GRADIUM_API_KEY",
-    "GROQ_API_KEY",
-    "HF_TOKEN",
-    "HUGGINGFACE_HUB_TOKEN",
-    "KILOCODE_API_KEY",
-    "KIMICODE_API_KEY",
-    "KIMI_API_KEY",
-    "LITELLM_API_KEY",
-    "LLAMA_SERVER_API_KEY",
-    "LM_API_TOKEN",
-    "LONGCAT_API_KEY",
-    "MINIMAX_API_KEY",
-    "MINIMAX_CODE_PLAN_KEY",
-    "MINIMAX_CODING_API_KEY",
-    "MINIMAX_OAUTH_TOKEN",
-    "MISTRAL_API_KEY",
-    "MODELSTUDIO_API_KEY",
-    "MODEL_API_KEY",
-    "MOONSHOT_API_KEY",
-    "NOVITA_API_KEY",
-    "NVIDIA_API_KEY",
-    "OLLAMA_API_KEY",
-    "OPENAI_API_KEY",
-    "OPENCODE_API_KEY",
-    "OPENCODE_ZEN_API_KEY",
-    "OPENROUTER_API_KEY",
-    "PERPLEXITY_API_KEY",
-    "QIANFAN_API_KEY",
-    "QWEN_API_KEY",
-    "QWEN_TOKEN_PLAN_API_KEY",
-    "SGLANG_API_KEY",
-    "STEPFUN_API_KEY",
-    "SYNTHETIC_API_KEY",
-    "TOGETHER_API_KEY",
-    "TOKENHUB_API_KEY",
-    "TOKENPLAN_API_KEY",
-    "VENICE_API_KEY",
-    "VLLM_API_KEY",
-    "VOLCANO_ENGINE_API_KEY",
-    "XAI_API_KEY",
-    "XIAOMI_API_KEY",
-    "XIAOMI_TOKEN_PLAN_API_KEY",
-    "ZAI_API_KEY",
-    "Z_AI_API_KEY",
-];
+const PROVIDERS: &str = "\
+    AI_GATEWAY_API_KEY ANTHROPIC_API_KEY ANTHROPIC_OAUTH_TOKEN ARCEEAI_API_KEY AZURE_OPENAI_API_KEY BASETEN_API_KEY \
+    BYTEPLUS_API_KEY CEREBRAS_API_KEY CHUTES_API_KEY CHUTES_OAUTH_TOKEN CLAWROUTER_API_KEY \
+    CLOUDFLARE_AI_GATEWAY_API_KEY CODEX_API_KEY COHERE_API_KEY COPILOT_GITHUB_TOKEN DASHSCOPE_API_KEY \
+    DEEPINFRA_API_KEY DEEPSEEK_API_KEY FEATHERLESS_API_KEY FIREWORKS_API_KEY GEMINI_API_KEY GMI_API_KEY \
+    GOOGLE_API_KEY GOOGLE_CLOUD_API_KEY GRADIUM_API_KEY GROQ_API_KEY HF_TOKEN HUGGINGFACE_HUB_TOKEN KILOCODE_API_KEY \
+    KIMICODE_API_KEY KIMI_API_KEY LITELLM_API_KEY LLAMA_SERVER_API_KEY LM_API_TOKEN LONGCAT_API_KEY MINIMAX_API_KEY \
+    MINIMAX_CODE_PLAN_KEY MINIMAX_CODING_API_KEY MINIMAX_OAUTH_TOKEN MISTRAL_API_KEY MODELSTUDIO_API_KEY \
+    MODEL_API_KEY MOONSHOT_API_KEY NOVITA_API_KEY NVIDIA_API_KEY OLLAMA_API_KEY OPENAI_API_KEY OPENCODE_API_KEY \
+    OPENCODE_ZEN_API_KEY OPENROUTER_API_KEY PERPLEXITY_API_KEY QIANFAN_API_KEY QWEN_API_KEY QWEN_TOKEN_PLAN_API_KEY \
+    SGLANG_API_KEY STEPFUN_API_KEY SYNTHETIC_API_KEY TOGETHER_API_KEY TOKENHUB_API_KEY TOKENPLAN_API_KEY \
+    VENICE_API_KEY VLLM_API_KEY VOLCANO_ENGINE_API_KEY XAI_API_KEY XIAOMI_API_KEY XIAOMI_TOKEN_PLAN_API_KEY \
+    ZAI_API_KEY Z_AI_API_KEY";
 
 /// Words that occur in the names of variables with secrets.
 const SECRET_NAME_PARTS: [&str; 7] = [
@@ -160,15 +63,15 @@ pub(super) fn child_environment(
         let name = name.to_string_lossy();
         let upper = name.to_ascii_uppercase();
         is_common(&upper)
-            || (models && PROVIDERS.contains(&upper.as_str()))
+            || (models && PROVIDERS.split(' ').any(|known| known == upper))
             || more.iter().any(|pattern| matches(pattern, &name))
     })
 }
 
 fn is_common(upper: &str) -> bool {
-    COMMON_VARIABLES
-        .iter()
-        .any(|pattern| matches(pattern, upper))
+    let windows = WINDOWS_VARIABLES.split(' ');
+    let mut all = COMMON_VARIABLES.split(' ').chain(windows);
+    all.any(|pattern| matches(pattern, upper))
 }
 
 fn matches(pattern: &str, name: &str) -> bool {

@@ -45,19 +45,11 @@ pub(super) fn run(plain: bool, files: &FileArgs, as_json: bool) -> Result<Exit, 
         }
     });
     done.map_err(failed)?;
-    LineWriter::default().write(match as_json {
-        true => {
-            json!({"rewritten": rewritten, "unchanged": unchanged, "failed": failures}).to_string()
-        }
-        false => {
-            let verb = if plain { "decrypted" } else { "encrypted" };
-            let sessions = base::text::counted(rewritten, "session", "sessions");
-            format!("{verb} {sessions}; {unchanged} already were, {failures} failed")
-        }
+    let json = json!({"rewritten": rewritten, "unchanged": unchanged, "failed": failures});
+    LineWriter::default().write_as(as_json, &json, || {
+        let verb = if plain { "decrypted" } else { "encrypted" };
+        let sessions = base::text::counted(rewritten, "session", "sessions");
+        format!("{verb} {sessions}; {unchanged} already were, {failures} failed")
     });
-    Ok(if failures == 0 {
-        Exit::Ok
-    } else {
-        Exit::Failed
-    })
+    Ok(Exit::from_success(failures == 0))
 }

@@ -186,28 +186,19 @@ mod tests {
 
     #[test]
     fn every_kind_of_fault_has_its_reason() {
-        for (fault, expected) in [
-            (
-                PeerErrorKind::Gateway(E::ConnectionRefused),
-                "gateway_unreachable",
-            ),
-            (
-                PeerErrorKind::Gateway(E::ConnectionTimeout),
-                "gateway_unreachable",
-            ),
-            (
-                PeerErrorKind::Gateway(E::ConnectionReset),
-                "gateway_unreachable",
-            ),
-            (PeerErrorKind::Gateway(E::AuthFailed), "gateway_denied"),
-            (PeerErrorKind::Gateway(E::AgentNotFound), "agent_not_found"),
-            (PeerErrorKind::Gateway(E::AgentOffline), "agent_offline"),
-            (PeerErrorKind::Gateway(E::AgentError), "agent_failed"),
-            (PeerErrorKind::Gateway(E::AgentBusy), "gateway_busy"),
-            (PeerErrorKind::Gateway(E::InvalidContent), "rejected"),
-            (PeerErrorKind::Gateway(E::ProtocolError), "gateway_error"),
+        for (code, expected) in [
+            (E::ConnectionRefused, "gateway_unreachable"),
+            (E::ConnectionTimeout, "gateway_unreachable"),
+            (E::ConnectionReset, "gateway_unreachable"),
+            (E::AuthFailed, "gateway_denied"),
+            (E::AgentNotFound, "agent_not_found"),
+            (E::AgentOffline, "agent_offline"),
+            (E::AgentError, "agent_failed"),
+            (E::AgentBusy, "gateway_busy"),
+            (E::InvalidContent, "rejected"),
+            (E::ProtocolError, "gateway_error"),
         ] {
-            assert_eq!(reason(fault), expected, "{fault:?}");
+            assert_eq!(reason(PeerErrorKind::Gateway(code)), expected, "{code:?}");
         }
     }
 }
