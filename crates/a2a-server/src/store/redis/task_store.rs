@@ -17,7 +17,7 @@ use futures_util::{StreamExt, stream};
 use redis::FromRedisValue;
 use serde::{Deserialize, Serialize};
 
-use super::tasks::{JSON_FIELDS, JsonRow, Row, Text, place, summary, whole, with_sum};
+use super::tasks::{JSON_FIELDS, JsonRow, MeasuredRow, Row, measured, summary, whole, with_sum};
 use super::{Inner, RedisStore, connection, pubsub, queue};
 use crate::store::{
     Budget, Context, Cursor, Filter, ListedTask, Loaded, Page, Phase, QueueTicket, Retention,
@@ -137,57 +137,39 @@ impl TaskStore for RedisStore {
         filter: &Filter,
         _json_bytes: usize,
     ) -> Result<Page<ListedTask>, StoreError> {
-        let (total, more, found) = self.rows::<(Text, i64)>(filter, true).await?;
-        let places: Vec<Cursor> = found.into_iter().map(place).collect();
-        let sizes = self.sizes(&places).await;
-        // A task without a record is none: the script for summaries omits it, and deletes it from the index.
-        if let Ok(sizes) = sizes
-            && !sizes.contains(&Some(0))
-        {
-            let tasks = places
-                .into_iter()
-                .zip(sizes)
-                .map(|(place, size)| ListedTask {
-                    place,
-                    bytes: size,
-                    json: None,
-                });
-            return Ok(Page::new(tasks.collect(), more, total, ListedTask::place));
-        }
-        let (total, more, found) = self.rows::<Row>(filter, false).await?;
-        let tasks = found
-            .into_iter()
-            .map(|row| ListedTask::unmeasured(&summary(row)));
-        Ok(Page::new(tasks.collect(), more, total, ListedTask::place))
+        let (total, more, found) = self.rows::<MeasuredRow>(filter, true).await?;
+        let tasks = found.into_iter().map(measured).collect();
+        Ok(Page::new(tasks, more, total, ListedTask::place))
     }
 
-    /// A script would need five times the time of Redis for the records.
+    /// A script would need three times the time of Redis for the records.
     async fn bodies(
         &self,
         owner: Option<&str>,
         tasks: &[ListedTask],
     ) -> Result<Vec<Option<Bytes>>, StoreError> {
-        let places = tasks.iter().map(|listed| &listed.place);
-        // A record may have grown since it was listed, and the caller has no room for it then.
-        let sizes = self.sizes(places.clone()).await.unwrap_or_default();
-        let has_none = sizes.contains(&None);
-        if has_none || !tasks.iter().map(|listed| listed.bytes).eq(sizes) {
-            return Ok(vec![None; tasks.len()]);
-        }
         let mut pipeline = redis::Pipeline::with_capacity(tasks.len());
-        for place in places.clone() {
-            let key = format!("{}task:{}", self.inner.prefix, place.task_id);
+        for listed in tasks.iter().filter(|listed| listed.bytes.is_some()) {
+            let key = format!("{}task:{}", self.inner.prefix, listed.place.task_id);
             pipeline.cmd("HMGET").arg(key).arg(&JSON_FIELDS);
+        }
+        if pipeline.is_empty() {
+            return Ok(vec![None; tasks.len()]);
         }
         let rows: Result<Vec<JsonRow>, StoreError> =
             self.inner.connection.pipeline(&pipeline).await;
+        // The load of a task reports what is wrong with it.
         let Ok(rows) = rows else {
             return Ok(vec![None; tasks.len()]);
         };
-        let bodies = places.zip(rows);
-        Ok(bodies
-            .map(|(place, row)| whole(&place.task_id, owner, row))
-            .collect())
+        let mut rows = rows.into_iter();
+        let body = |listed: &ListedTask| {
+            let size = listed.bytes?;
+            let json = whole(&listed.place.task_id, owner, rows.next()?)?;
+            // A record may have grown since it was listed, and the caller has no room for it then.
+            (size == json.len()).then_some(json)
+        };
+        Ok(tasks.iter().map(body).collect())
     }
 
     async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
@@ -451,25 +433,11 @@ impl RedisStore {
         self.inner.outcome(task_id, phase, &reply)
     }
 
-    /// Returns the size of each task's record: 0 without a record, and `None` for one that is larger than the servers have
-    /// stored.
-    async fn sizes(
-        &self,
-        places: impl IntoIterator<Item = &Cursor>,
-    ) -> Result<Vec<Option<usize>>, StoreError> {
-        let ids: Vec<&str> = places.into_iter().map(|place| &*place.task_id).collect();
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let call = self.inner.scripts.sizes.call().arg(ids);
-        self.inner.connection.call(&call).await
-    }
-
-    /// Lists tasks, by their summaries, or with `plain` by their ids and times.
+    /// Lists tasks, by their summaries, or with `measures` by the sizes of their records.
     async fn rows<R: FromRedisValue>(
         &self,
         filter: &Filter,
-        plain: bool,
+        measures: bool,
     ) -> Result<(usize, bool, Vec<R>), StoreError> {
         let (index, owner, state) = index(filter);
         let since = filter.changed_after.map(|at| at.timestamp_micros());
@@ -489,7 +457,7 @@ impl RedisStore {
             .arg(owner)
             .arg(state)
             .arg(number(since))
-            .arg(i32::from(plain));
+            .arg(i32::from(measures));
         self.inner.connection.call(&call).await
     }
 }

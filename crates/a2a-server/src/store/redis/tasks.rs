@@ -10,7 +10,7 @@ use bytes::Bytes;
 use redis::{FromRedisValue, ParsingError};
 
 use super::Inner;
-use crate::store::{Cursor, Loaded, Phase, StoreError, Summary, body, parse_state};
+use crate::store::{Cursor, ListedTask, Loaded, Phase, StoreError, Summary, body, parse_state};
 use crate::task_record::{TaskChange, TaskRecord};
 
 /// What Redis has of a task: its record at the revision `from`, and the log of later changes.
@@ -242,11 +242,18 @@ pub(super) fn summary(row: Row) -> Summary {
     }
 }
 
-/// Converts an id and a time to the position of a task.
-pub(super) fn place((Text(task_id), changed_ms): (Text, i64)) -> Cursor {
-    Cursor {
+/// The id and time of a task, and the size of its record if the servers may have stored it.
+pub(super) type MeasuredRow = (Text, i64, Option<usize>);
+
+pub(super) fn measured((Text(task_id), changed_ms, bytes): MeasuredRow) -> ListedTask {
+    let place = Cursor {
         changed_ms,
         task_id,
+    };
+    ListedTask {
+        place,
+        bytes,
+        json: None,
     }
 }
 

@@ -56,6 +56,24 @@ local function fields(key, ...)
   end
 end
 
+-- Returns the size of the record of a task: 0 without a record, nil if no server stores what the task has.
+local function size_of(id)
+  local key = P .. 'task:' .. id
+  local is = fields(key, 'owner', 'settled', 'revision', 'base_revision', 'sum')
+  if not is then
+    return 0
+  end
+  for field = 1, 5 do
+    if is[field] and #is[field] > 4096 then
+      return nil
+    end
+  end
+  local size = redis.call('HSTRLEN', key, 'base')
+  if size <= 2 ^ 24 or size <= allowance(id) then
+    return size
+  end
+end
+
 local function indexes(owner, context, state)
   return {
     P .. 'all',
@@ -84,13 +102,22 @@ local function time(score)
   return math.floor(math.max(-2 ^ 53, math.min(2 ^ 53, tonumber(score))))
 end
 
+-- Returns the same as text.
+local function time_text(score)
+  -- The scores of the servers.
+  if #score < 16 and not string.find(score, '%D') then
+    return score
+  end
+  return string.format('%.0f', time(score))
+end
+
 -- Returns what lists show of a task that last changed at `at`; nil if the task does not exist.
 local function listed(id, at)
   local is = fields(P .. 'task:' .. id, 'context', 'owner', 'agent', 'state', 'since', 'created', 'asked', 'says')
   if not is or not is[2] then
     return nil
   end
-  local task = { id, string.format('%.0f', time(at)) }
+  local task = { id, time_text(at) }
   for field = 1, 8 do
     task[field + 2] = short(is[field])
   end

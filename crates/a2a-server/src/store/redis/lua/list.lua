@@ -1,8 +1,9 @@
 -- Returns a page of `index`, the last changed first: the total, whether another page follows, and the rows. Filters by
--- owner, state and since where they are given. The rows are summaries, or with `plain` only ids and times.
+-- owner, state and since where they are given. The rows are summaries, or with `measures` the ids, the times and the
+-- sizes of the records.
 local index, size, score, last = P .. ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local owner, state, since = ARGV[8], ARGV[9], ARGV[10]
-local plain = ARGV[11] == '1'
+local measures = ARGV[11] == '1'
 local asks = state ~= '' or since ~= ''
 -- All tasks of a context have the owner of the context.
 if owner ~= '' then
@@ -34,6 +35,20 @@ local function past(id, at)
   return a < b or (a == b and below(id, last))
 end
 
+-- Returns the row of a task; nil if the task does not exist.
+local function row(id, at)
+  if not measures then
+    return listed(id, at)
+  end
+  local size = size_of(id)
+  if size ~= 0 then
+    -- `false` is nil in a reply.
+    return { id, time_text(at), size or false }
+  end
+  local is = fields(P .. 'task:' .. id, 'owner')
+  return is and is[1] and { id, time_text(at), false }
+end
+
 local total, ids, more, lost = 0, {}, 0, {}
 -- A filter has to see all tasks to count them.
 local max = (asks or score == '' or tonumber(score) >= 2 ^ 53) and '+inf' or score
@@ -52,10 +67,10 @@ while more == 0 or asks do
       if #ids == size then
         more = (more == 1 or past(id, at)) and 1 or 0
       elseif past(id, at) then
-        local task = short(id) == id and (plain and { id, string.format('%.0f', time(at)) } or listed(id, at))
+        local task = short(id) == id and row(id, at)
         if not task then
           lost[#lost + 1] = id
-        elseif plain or owner == '' or task[4] == owner then
+        elseif measures or owner == '' or task[4] == owner then
           ids[#ids + 1] = task
         end
       end
