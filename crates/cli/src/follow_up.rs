@@ -202,7 +202,12 @@ mod timeout_tests {
 
     #[test]
     fn timeout_is_read_or_refused_with_advice() {
-        for (text, millis) in [("500ms", 500), ("5s", 5000), ("10m", 600_000)] {
+        for (text, millis) in [
+            ("500ms", 500),
+            ("5s", 5000),
+            ("10m", 600_000),
+            ("1h", 3_600_000),
+        ] {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         assert_eq!(milliseconds("200"), Ok(200));

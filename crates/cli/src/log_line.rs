@@ -240,8 +240,8 @@ mod tests {
         let second = Duration::from_secs(1);
         for (time, expected) in [
             (
-                SystemTime::UNIX_EPOCH + second,
-                "1970-01-01T00:00:01.000000Z",
+                SystemTime::UNIX_EPOCH + second + Duration::from_micros(12),
+                "1970-01-01T00:00:01.000012Z",
             ),
             (
                 SystemTime::UNIX_EPOCH - second,
