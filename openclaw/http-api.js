@@ -1,6 +1,6 @@
 // The HTTP API on the gateway's port: `POST /remote_agent/read` and `/remote_agent/write`, with the gateway's
 // authentication.
-import { line } from "./text.js";
+import { line, withOwnCommand } from "./text.js";
 
 /** @import {Api, ApiAnswer, Lease} from "./types.d.ts" */
 /** @import {IncomingMessage, ServerResponse} from "node:http" */
@@ -46,7 +46,7 @@ async function handle(route, request, response, { agent, api, CancelToken }, ask
   const parsed = api.request(route, body);
   if (parsed.request === undefined) return respond(response, parsed);
   const refused = ask?.({ params: JSON.parse(parsed.request) });
-  if (refused) return respond(response, api.refusal(refused.blockReason ?? "The operator wants a person to approve messages to this target, and this route cannot ask. Use the tool in a conversation."));
+  if (refused) return respond(response, api.refusal(refused.blockReason ?? "The operator wants a person to approve messages to this target, and this route cannot ask. Send the message from a conversation with an agent of OpenClaw, where a person can approve it."));
 
   const token = new CancelToken();
   let hasExpired = false;
@@ -59,7 +59,8 @@ async function handle(route, request, response, { agent, api, CancelToken }, ask
   try {
     const { traceparent } = request.headers;
     const envelope = await agent.execute(parsed.request, JSON.stringify({ traceparent }), token, null);
-    respond(response, api.response(parsed.action, envelope, hasExpired));
+    const answer = api.response(parsed.action, envelope, hasExpired);
+    respond(response, answer.status === 200 ? answer : { ...answer, body: withOwnCommand(answer.body) });
   } finally {
     clearTimeout(timer);
     response.off("close", onClose);

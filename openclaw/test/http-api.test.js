@@ -13,7 +13,7 @@ class CancelToken {
 
 const api = {
   request: (route, body) => (body === "{}" ? { status: 400, body: '{"isError":true}' } : { action: "send", request: body, expiresAfter: body.includes("expire") ? 0 : 2_000 }),
-  response: (action, envelope, hasExpired) => ({ status: 200, body: JSON.stringify({ action, envelope, hasExpired }), reason: "timeout", retryable: false }),
+  response: (action, envelope, hasExpired) => ({ status: envelope.startsWith("error") ? 500 : 200, body: JSON.stringify({ action, envelope, hasExpired }), reason: "timeout", retryable: false }),
   refusal: (message) => ({ status: 500, body: JSON.stringify({ message }) }),
 };
 
@@ -46,6 +46,16 @@ test("the request reaches the library and its response the client", async (t) =>
   assert.deepEqual(seen, ['{"a":1}', '{"traceparent":"00-x"}']);
   assert.deepEqual(await answer.json(), { action: "send", envelope: "envelope", hasExpired: false });
   assert.deepEqual([answer.headers.get("remote-agent-reason"), answer.headers.get("remote-agent-retryable")], ["timeout", "false"]);
+});
+
+test("an error names the command of OpenClaw that signs in, and an answer keeps its words", async (t) => {
+  for (const [envelope, expected] of [
+    ["error: `remote-agent sign-in`", "error: `openclaw remote-agent sign-in`"],
+    ["the agent says `remote-agent sign-in`", "the agent says `remote-agent sign-in`"],
+  ]) {
+    const { post } = await gateway(t, async () => envelope);
+    assert.equal((await (await post('{"a":1}')).json()).envelope, expected);
+  }
 });
 
 test("a body that is no request is answered without a call", async (t) => {

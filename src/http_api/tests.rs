@@ -156,6 +156,16 @@ fn message_that_may_quote_a_peer_is_not_shown() {
 }
 
 #[test]
+fn missing_sign_in_is_one_for_a_person_to_mend() {
+    let error = json!({"reason": "token_unavailable", "message": "no person is signed in"});
+    let error = ApiError::of_envelope(&json!({"ok": false, "error": error})).unwrap();
+    assert!(
+        error.message.contains("`remote-agent sign-in`"),
+        "{error:?}"
+    );
+}
+
+#[test]
 fn own_message_is_shown() {
     let error = json!({"reason": "target_not_allowed", "message": "no target is named `x`", "quotes_peer": false});
     let error = ApiError::of_envelope(&json!({"ok": false, "error": error})).unwrap();

@@ -492,6 +492,7 @@ impl<'a> Call<'a> {
 
     /// Ends the call's collection. Renews the handle, whose time to live starts now.
     fn finish(&mut self) {
+        self.note_refusal();
         self.stored = None;
         self.store_handle();
         self.flush_updates();

@@ -195,7 +195,7 @@ reasons! {
     AuthRequired of Kind::AuthRequired | Kind::Gateway(ErrorCode::AuthRequired) = "auth_required", Peer, HandlerError, false,
         "Ask the operator to check the credential in targets[].auth for this target: the agent requires one, or another one."
         gateway "Ask the operator to set gateway.token to the gateway's shared token.";
-    /// The authorization server, or the command, of the target's credential gave no credential.
+    /// The target's credential gave no token: no person is signed in (sign in with `remote-agent sign-in`), or the authorization server or the command failed.
     TokenUnavailable of Kind::Net(NetFault::TokenUnavailable) = "token_unavailable", Peer, HandlerError, false,
         "If the server named in the message was unreachable, call again later; else ask the operator to correct targets[].auth, or to mend what the message says."
         repeats true;

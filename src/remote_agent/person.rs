@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use a2a::{Part, Task, text_part};
+use a2a::{Part, Task};
 use peer::{Delivered, Peer};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -46,7 +46,7 @@ pub(super) enum Next {
 pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<Next>, ToolError> {
     let mut invalid: Option<(String, Misfits)> = None;
     loop {
-        let Some((wording, task_id)) = open_question(call) else {
+        let Some((wording, task_id)) = call.open_question() else {
             return Ok(None);
         };
         let rule = call.target.answers;
@@ -171,23 +171,6 @@ async fn has_room(call: &Call<'_>) -> Result<bool, ToolError> {
         }
         Err(error) => Err(error),
     }
-}
-
-/// Returns the question that the task waits with, and the task.
-fn open_question(call: &Call<'_>) -> Option<(Wording, String)> {
-    let state = call.collected.state.as_ref()?;
-    let task_id = call.collected.task_id.as_ref().or(call.task_id.as_ref())?;
-    let about = [&*call.target.url, task_id];
-    let parts = call.collected.status_parts();
-    let mut parts = parts.to_vec();
-    if parts.is_empty() {
-        // Some agents ask in a message of their own.
-        let text = call.collected.message_text.iter();
-        parts.extend(text.map(text_part));
-    }
-    let waits = state.is_interrupted();
-    let wording = waits.then(|| Wording::read(&about, state, &parts, &call.field_order))?;
-    Some((wording, task_id.clone()))
 }
 
 fn question(
@@ -337,9 +320,8 @@ pub(super) async fn check_may_send(call: &Call<'_>, peer: &dyn Peer) -> Result<(
         parts,
         &call.field_order,
     );
-    // A person declined none of the other questions, but they are asked for each permission and each sign-in.
-    if wording.kind == QuestionKind::Input && !parts.is_empty() && declined != Some(wording.id) {
-        return Ok(());
+    match declined.is_none_or(|declined| wording.is_refused(&declined)) {
+        true => refused("a person declined to answer this task"),
+        false => Ok(()),
     }
-    refused("a person declined to answer this task")
 }

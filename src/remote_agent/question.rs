@@ -183,6 +183,8 @@ base::debug_fields!(self: Answer { action, by });
 pub(super) struct Wording {
     /// The answer goes to this question only.
     pub(super) id: String,
+    /// Whether the status message has no parts.
+    is_empty: bool,
     pub(super) kind: QuestionKind,
     pub(super) text: String,
     pub(super) fields: Vec<Field>,
@@ -245,12 +247,19 @@ impl Wording {
             .flatten();
         Self {
             id: question_id(about, parts),
+            is_empty: parts.is_empty(),
             kind,
             text: shown,
             fields,
             url,
             warnings,
         }
+    }
+
+    /// Returns whether a person who declined the question `declined` refuses this one too: the same one, one without content, or
+    /// any permission or sign-in, for each of which they are asked.
+    pub(super) fn is_refused(&self, declined: &str) -> bool {
+        self.kind != QuestionKind::Input || self.is_empty || self.id == declined
     }
 }
 

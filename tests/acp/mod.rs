@@ -1,5 +1,6 @@
 //! `remote-agent acp`: an agent for clients of the Agent Client Protocol, with a real A2A server behind it.
 
+mod hostile;
 #[cfg(feature = "real")]
 mod official;
 

@@ -212,11 +212,9 @@ fn disconnected_client_cancels_a_task_that_its_agent_names_late() {
 fn request_without_a_valid_token_is_refused() {
     let (mcp_server, tokens) = HttpServer::with_clients(&["ada"], &["--url", "http://127.0.0.1:9"]);
     for token in ["", "wrong", &tokens[0][1..]] {
-        assert_eq!(
-            mcp_server.mcp(token, "tools/list", json!({})).status,
-            401,
-            "{token}"
-        );
+        let answer = mcp_server.mcp(token, "tools/list", json!({}));
+        assert_eq!(answer.status, 401, "{token}");
+        assert_form("/mcp", &answer);
         let header = format!("Authorization: Bearer {token}");
         let response = mcp_server.request(
             "POST /remote_agent/read",
@@ -224,6 +222,7 @@ fn request_without_a_valid_token_is_refused() {
             r#"{"query": "list_targets"}"#,
         );
         assert_eq!(response.status, 401, "{token}");
+        assert_form("/remote_agent/read", &response);
     }
     assert_eq!(
         mcp_server.mcp(&tokens[0], "tools/list", json!({})).status,
@@ -243,8 +242,24 @@ fn requests_of_other_sites_are_refused() {
         for path in ["/mcp", "/remote_agent/read", "/remote_agent/write"] {
             let answer = mcp_server.request(&format!("POST {path}"), &[JSON, ACCEPT, line], "{}");
             assert_eq!(answer.status, 403, "{line} {path}: {answer:?}");
+            assert_form(path, &answer);
         }
     }
+}
+
+/// Checks the form of a refusal: an error of JSON-RPC for MCP, and an error of HTTP for the API.
+fn assert_form(path: &str, answer: &Response) {
+    let body: Value = serde_json::from_str(&answer.body).unwrap();
+    let code = &body["error"]["code"];
+    let is_rpc = body["jsonrpc"] == "2.0" && *code == -32600;
+    let is_plain = body["error"].is_string();
+    assert_eq!(
+        (is_rpc, is_plain),
+        (path == "/mcp", path != "/mcp"),
+        "{answer:?}"
+    );
+    let message = body["error"].get("message").unwrap_or(&body["message"]);
+    assert!(message.is_string(), "{answer:?}");
 }
 
 #[test]

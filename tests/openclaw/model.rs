@@ -150,16 +150,12 @@ fn stream_words(stream: &mut TcpStream, words: u64) {
 
 /// Returns the vote of a member of a triad that the proposal scripts. `messages` are all messages of the request.
 fn vote_reply(prompt: &str, messages: &str) -> Option<Value> {
-    let is_retry =
-        prompt.contains("does not count as a vote") || prompt.contains("answer was not usable");
-    let vote_prompts = ["who vote on a proposal", "that vote on a proposal"];
-    if !is_retry && !vote_prompts.iter().any(|text| prompt.contains(text)) {
+    let is_retry = prompt.contains("answer was not usable");
+    if !is_retry && !prompt.contains("that vote on a proposal") {
         return None;
     }
     let scripted = ["alpha", "beta", "charlie"].into_iter().find_map(|name| {
-        let is_voter = [name.to_owned(), format!("`{name}`")]
-            .iter()
-            .any(|name| messages.contains(&format!("You are {name}, one of three members")));
+        let is_voter = messages.contains(&format!("You are `{name}`, one of three members"));
         let rest = messages
             .split(&format!("{name}:"))
             .nth(1)

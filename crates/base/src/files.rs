@@ -9,6 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::Deserialize;
 
+use crate::text::shell_word;
+
 /// The interval of attempts to lock a file.
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -56,10 +58,22 @@ fn check_regular(path: &Path) -> io::Result<()> {
 /// # Errors
 /// The file cannot be read, is larger, or is no regular file.
 pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<String> {
+    read_checked(path, max_bytes, |_, _| Ok(()))
+}
+
+/// Reads a text file like [`read_bounded`], if `check` accepts it, for example [`check_private_file`].
+///
+/// # Errors
+/// Those of [`read_bounded`] and of `check`.
+pub fn read_checked(
+    path: &Path,
+    max_bytes: u64,
+    check: impl FnOnce(&Path, &fs::Metadata) -> io::Result<()>,
+) -> io::Result<String> {
     let mut text = String::new();
-    open_regular(path)?
-        .take(max_bytes + 1)
-        .read_to_string(&mut text)?;
+    let file = open_regular(path)?;
+    check(path, &file.metadata()?)?;
+    file.take(max_bytes + 1).read_to_string(&mut text)?;
     match text.len() as u64 > max_bytes {
         true => Err(io::Error::other(format!(
             "it has more than {max_bytes} bytes"
@@ -99,11 +113,8 @@ pub fn check_private_dir(path: &Path) -> Result<(), String> {
     {
         use std::os::unix::fs::MetadataExt as _;
         let metadata = fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?;
-        let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
-        if owner != user && owner != 0 && user != 0 {
-            return Err(format!(
-                "belongs to user {owner}, and this process runs as user {user}"
-            ));
+        if !rustix::process::geteuid().is_root() {
+            check_owner(metadata.uid())?;
         }
         // In a sticky directory users can replace only their own files.
         if metadata.mode() & 0o1002 == 0o002 {
@@ -117,19 +128,47 @@ pub fn check_private_dir(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that a file is a regular one that only its owner can read, as a file with a key must be.
+/// Checks that a file at `path` is a regular one that only its owner can read, as a file with a key must be.
 ///
 /// # Errors
-/// It is not; a sentence about the file.
-pub fn check_private_file(metadata: &fs::Metadata) -> io::Result<()> {
+/// It is not; a sentence about the file, with the command that changes it.
+pub fn check_private_file(path: &Path, metadata: &fs::Metadata) -> io::Result<()> {
     if !metadata.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
+        return Err(io::Error::other("it is no regular file"));
     }
     #[cfg(unix)]
     if std::os::unix::fs::MetadataExt::mode(metadata) & 0o077 != 0 {
-        return Err(io::Error::other("others may read it; set its mode to 600"));
+        let path = shell_word(&path.to_string_lossy());
+        let message = format!("others may read it; `chmod 600 {path}` changes that");
+        return Err(io::Error::other(message));
     }
+    #[cfg(not(unix))]
+    let _ = path;
     Ok(())
+}
+
+/// Checks a file like [`check_private_file`], and that the user of this process or root wrote it.
+///
+/// # Errors
+/// Those of [`check_private_file`], or it belongs to another user.
+pub fn check_own_file(path: &Path, metadata: &fs::Metadata) -> io::Result<()> {
+    #[cfg(unix)]
+    check_owner(std::os::unix::fs::MetadataExt::uid(metadata)).map_err(|cause| {
+        io::Error::other(format!("it {cause}; remove it, or use its owner's account"))
+    })?;
+    check_private_file(path, metadata)
+}
+
+/// Checks that what belongs to user `owner` belongs to the user of this process or to root.
+#[cfg(unix)]
+fn check_owner(owner: u32) -> Result<(), String> {
+    let user = rustix::process::geteuid().as_raw();
+    match owner == user || owner == 0 {
+        true => Ok(()),
+        false => Err(format!(
+            "belongs to user {owner}, and this process runs as user {user}"
+        )),
+    }
 }
 
 /// Creates a directory like [`create_private_dir`], and syncs its two parents if it was missing.
@@ -268,16 +307,20 @@ pub struct FileVersion {
 impl FileVersion {
     /// Returns the version of the file at `path`; `None` without a file.
     pub fn at(path: &Path) -> Option<Self> {
-        let metadata = fs::metadata(path).ok()?;
+        fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
+    }
+
+    /// Returns the version of the file with this metadata.
+    pub fn of(metadata: &fs::Metadata) -> Self {
         #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
         #[cfg(not(unix))]
         let inode = 0;
-        Some(Self {
+        Self {
             modified: metadata.modified().ok(),
             bytes: metadata.len(),
             inode,
-        })
+        }
     }
 }
 
@@ -347,6 +390,18 @@ mod tests {
         assert!(error.contains("more than"), "{error}");
         let error = read_bounded(Path::new("/"), size).unwrap_err().to_string();
         assert!(error.contains("no regular file"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn file_of_another_user_is_refused() {
+        let user = rustix::process::geteuid().as_raw();
+        assert!(check_owner(user).is_ok() && check_owner(0).is_ok());
+        let error = check_owner(user + 1).unwrap_err();
+        assert!(
+            error.contains(&format!("belongs to user {}", user + 1)),
+            "{error}"
+        );
     }
 
     #[cfg(unix)]

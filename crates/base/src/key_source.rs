@@ -88,7 +88,7 @@ impl KeySource {
                     )
                 })?;
                 // systemd sets the permissions itself.
-                read_file(&Path::new(&folder).join(name), max_bytes, |_| Ok(()))
+                read_file(&Path::new(&folder).join(name), max_bytes, |_, _| Ok(()))
             }
         }
     }
@@ -130,13 +130,9 @@ impl fmt::Display for KeySource {
 fn read_file(
     path: &Path,
     max_bytes: u64,
-    check: impl Fn(&fs::Metadata) -> io::Result<()>,
+    check: impl FnOnce(&Path, &fs::Metadata) -> io::Result<()>,
 ) -> Result<SecretString, String> {
-    let read = || {
-        check(&fs::metadata(path)?)?;
-        files::read_bounded(path, max_bytes)
-    };
-    let text = read();
+    let text = files::read_checked(path, max_bytes, check);
     text.map(SecretString::from)
         .map_err(|error| format!("cannot read the key `{}`: {error}", path.display()))
 }

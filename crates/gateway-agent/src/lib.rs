@@ -9,7 +9,6 @@
 //! | [`backend`] | the trait and its types |
 //! | `agent` | connection and status |
 //! | `turns` | one message or proposal, from its arrival to its reply or vote, and the queues |
-//! | `vote` | the request for a vote, and how its answer is parsed |
 //! | `threads` | conversations |
 //! | `supervisor` | agents that a gateway runs in its own process |
 //! | `link` | the client of another gateway, which passes messages between both |
@@ -96,7 +95,6 @@ mod tests;
 mod threads;
 mod tool;
 mod turns;
-mod vote;
 
 pub use agent::Agent;
 pub use backend::{AgentBackend, BackendError, ProgressSink, Proposal, Turn, Utterance};

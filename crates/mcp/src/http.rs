@@ -4,24 +4,26 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_server::http::access_control::{AccessControl, RequestContext, control};
-use a2a_server::http::error::PlainError;
-use axum::Router;
+use a2a::A2aError;
+use a2a_server::http::access_control::{AccessControl, ErrorForm, RequestContext, control};
+use a2a_server::http::error;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, post};
+use axum::{Extension, Router};
 use base::json;
 use futures_util::StreamExt as _;
 use http_server::content;
 use openclaw_remote_agent::http_api::{
     ApiError, ApiRequest, ApiResponse, MAX_BODY_BYTES, REASON_HEADER, RETRYABLE_HEADER, Route,
 };
+use rmcp::model::ErrorCode;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::McpServer;
@@ -100,6 +102,7 @@ pub fn router(
         })
         .layer(from_fn(require_client))
         .layer(from_fn_with_state(access, control))
+        .layer(Extension(ErrorForm(refusal)))
 }
 
 /// Admits identified clients, and ends the response to a client that the operator removes.
@@ -111,7 +114,7 @@ async fn require_client(request: Request, next: Next) -> Response {
             let response = next.run(request).await;
             response.map(|body| Body::from_stream(body.into_data_stream().take_until(revoked)))
         }
-        Some(Err(error)) => PlainError::from(error.clone()).into_response(),
+        Some(Err(error)) => refusal(request.method(), request.uri().path(), error),
         None => problem(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the request did not pass the access control",
@@ -325,11 +328,32 @@ fn respond(response: &ApiResponse) -> Response {
     answer
 }
 
+/// Returns the response to a request that the access control refuses, in the form of its path: an error of JSON-RPC for MCP
+/// (MCP, "Streamable HTTP"), and an error of HTTP for the API.
+fn refusal(_: &Method, path: &str, refused: &A2aError) -> Response {
+    let (status, _) = refused.reason.status();
+    let body = match path.trim_end_matches('/') {
+        "/mcp" => {
+            let code = match status.is_server_error() {
+                true => ErrorCode::INTERNAL_ERROR,
+                false => ErrorCode::INVALID_REQUEST,
+            };
+            let error = json!({"code": code, "message": refused.text});
+            json!({"jsonrpc": "2.0", "id": null, "error": error})
+        }
+        _ => problem_body(status, &refused.text),
+    };
+    error::answer(status, refused, body)
+}
+
 /// Returns an error of HTTP itself, without an envelope of the API.
 fn problem(status: StatusCode, message: impl Into<String>) -> Response {
+    json_response(status, problem_body(status, &message.into()).to_string())
+}
+
+fn problem_body(status: StatusCode, message: &str) -> Value {
     let error = status.canonical_reason().unwrap_or("error");
-    let body = json!({ "error": error, "message": message.into() });
-    json_response(status, body.to_string())
+    json!({ "error": error, "message": message })
 }
 
 fn json_response(status: StatusCode, body: String) -> Response {

@@ -116,8 +116,13 @@ impl<'a> Head<'a> {
         if head.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
             return Err(invalid("`jsonrpc` must be \"2.0\""));
         }
-        if head.id.is_some_and(|id| !is_id(id)) {
-            return Err(invalid("`id` must be a string or an integer"));
+        if let Some(id) = head.id.filter(|id| !is_id(id)) {
+            let too_long =
+                format!("`id` has more than {MAX_ID_BYTES} bytes, and no answer repeats it");
+            return Err(match id.get().len() > MAX_ID_BYTES {
+                true => invalid(&too_long),
+                false => invalid("`id` must be a string or an integer"),
+            });
         }
         match head.method {
             Some(method) if !method.get().starts_with('"') => {
@@ -371,6 +376,11 @@ mod tests {
             let refusal = refused(message.as_bytes());
             assert_eq!(refusal, (-32600, Value::Null), "{message:.100}");
         }
+        let refusal = Head::parse(&long).err().unwrap();
+        assert!(
+            refusal.message.contains("more than 1024 bytes"),
+            "{refusal:?}"
+        );
         assert_eq!(refused(b"\xFF\xFE{\0").0, -32700);
         assert_eq!(refused(b"{\"jsonrpc\":\"\xC3\"}").0, -32700);
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use a2a::{Event, Task, TaskState, member_at};
+use a2a::{Event, Task, TaskState, member_at, text_part};
 use base::environment::Environment;
 use base::text::counted;
 use gateway_bridge::delegation::{DELEGATION_KEY, Delegation};
@@ -18,7 +18,7 @@ use crate::remote_agent::caller::Caller;
 use crate::remote_agent::concurrency_limiter::CallPermit;
 use crate::remote_agent::envelope::{PersonReport, ReportOutcome};
 use crate::remote_agent::error::ToolError;
-use crate::remote_agent::question::{Person, shown};
+use crate::remote_agent::question::{Person, Wording, shown};
 use crate::remote_agent::request::{PartRequest, Request};
 
 /// The beginning of the ids of messages in which a person answers, by which their words are known in the history of a task.
@@ -73,6 +73,8 @@ pub(in crate::remote_agent) struct CallPerson<'a> {
     /// The answer that is to be sent.
     pub(in crate::remote_agent) pending: Option<PendingAnswer>,
     pub(in crate::remote_agent) report: Option<PersonReport>,
+    /// Whether the question that a person declined last is also the one that the task waits with; `None` if they declined none.
+    pub(in crate::remote_agent) is_refused: Option<bool>,
 }
 
 impl CallPerson<'_> {
@@ -116,6 +118,23 @@ impl<'a> Call<'a> {
             .state
             .as_ref()
             .is_some_and(TaskState::is_interrupted)
+    }
+
+    /// Returns the question that the task waits with, and the task.
+    pub(in crate::remote_agent) fn open_question(&self) -> Option<(Wording, String)> {
+        let state = self.collected.state.as_ref()?;
+        let task_id = self.collected.task_id.as_ref().or(self.task_id.as_ref())?;
+        let about = [&*self.target.url, task_id];
+        let parts = self.collected.status_parts();
+        let mut parts = parts.to_vec();
+        if parts.is_empty() {
+            // Some agents ask in a message of their own.
+            let text = self.collected.message_text.iter();
+            parts.extend(text.map(text_part));
+        }
+        let waits = state.is_interrupted();
+        let wording = waits.then(|| Wording::read(&about, state, &parts, &self.field_order))?;
+        Some((wording, task_id.clone()))
     }
 
     /// Returns the name of a task among the questions of this process.
@@ -274,23 +293,36 @@ impl<'a> Call<'a> {
         })
     }
 
+    /// Notes whether a person's refusal holds for the question that the task waits with, while its words are there.
+    pub(super) fn note_refusal(&mut self) {
+        let task_id = self.collected.task_id.as_ref().or(self.task_id.as_ref());
+        let declined = task_id.and_then(|task_id| self.declined_question(task_id));
+        self.person.is_refused = declined.map(|declined| {
+            let question = self.open_question();
+            question.is_none_or(|(wording, _)| wording.is_refused(&declined))
+        });
+    }
+
     /// Returns the next step of a task that waits for a person whom this call did not ask.
     pub(super) fn step_before_person(&self) -> Option<&'static str> {
         let task_id = self.collected.task_id.as_ref().or(self.task_id.as_ref())?;
-        Some(match self.target.answers {
+        Some(match (self.target.answers, self.person.is_refused) {
             _ if self.is_asked(task_id) => {
                 "Another call is asking a person about this task. Do not answer for them. Watch later with this task_handle or continuation."
             }
-            _ if self.declined_question(task_id).is_some() => {
+            (_, Some(true)) => {
                 "A person declined to answer. Do not answer for them. Watch with this task_handle or continuation asks again; cancel gives the task up."
             }
-            Answers::Person => {
+            (Answers::PersonThenModel, Some(false)) => {
+                "A person declined an earlier question of this task, and this is another one: watch with this task_handle or continuation asks them. Answer with send only if none answers."
+            }
+            (Answers::Person, _) => {
                 "A person has to answer. Do not answer for them. Watch with this task_handle or continuation asks them where one can be reached."
             }
-            Answers::PersonThenModel => {
+            (Answers::PersonThenModel, None) => {
                 "A person answers first: watch with this task_handle or continuation asks them. Answer with send only if none answers."
             }
-            Answers::Model => return None,
+            (Answers::Model, _) => return None,
         })
     }
 

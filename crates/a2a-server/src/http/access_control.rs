@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use http_server::auth_limit::AuthLimiter;
@@ -60,6 +60,11 @@ pub struct RequestContext {
     /// The principal, or the error of the authentication.
     pub principal: Result<Arc<Principal>, A2aError>,
 }
+
+/// How a server of another protocol responds to a request that the access control refuses, as an extension of the request:
+/// from its method, its path and the error. Without it, the response has the form of A2A.
+#[derive(Clone, Copy)]
+pub struct ErrorForm(pub fn(&Method, &str, &A2aError) -> Response);
 
 /// The access control of a server, which [`control`] applies.
 pub struct AccessControl {
@@ -209,7 +214,11 @@ async fn checked(
     started: &Started,
 ) -> Response {
     let log = started.log();
-    let refused = |error: A2aError| error::respond_at(started.method(), started.path(), &error);
+    let respond = match request.extensions().get::<ErrorForm>() {
+        Some(form) => form.0,
+        None => error::respond_at,
+    };
+    let refused = |error: A2aError| respond(started.method(), started.path(), &error);
     let remote = request.extensions().get::<ConnectInfo<SocketAddr>>();
     let Some(remote) = remote.map(|info| info.0) else {
         return refused(A2aError::new(

@@ -205,7 +205,8 @@ fn type_0_3(reason: ErrorReason) -> &'static str {
     }
 }
 
-fn answer(status: StatusCode, error: &A2aError, body: impl Serialize) -> Response {
+/// Returns a response with a JSON body, and the headers that the error requires.
+pub fn answer(status: StatusCode, error: &A2aError, body: impl Serialize) -> Response {
     let body = serde_json::to_vec(&body).unwrap_or_default();
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;

@@ -523,6 +523,7 @@ fn parse(line: Line) -> Result<Message, (Value, RpcError)> {
     if !message.is_object() {
         return invalid(Value::Null, "the frame is not a JSON object");
     }
+    let has_id = message.get("id").is_some();
     let id = message["id"].take();
     if !matches!(id, Value::Null | Value::String(_) | Value::Number(_)) {
         return invalid(Value::Null, "`id` must be a string or a number");
@@ -540,6 +541,13 @@ fn parse(line: Line) -> Result<Message, (Value, RpcError)> {
         return Err((id, error));
     }
     Ok(match id {
+        // A cancellation with `null` is understood: it asks for no answer.
+        Value::Null if has_id && method != "session/cancel" => {
+            return invalid(
+                Value::Null,
+                "`id` must not be null; a notification has none",
+            );
+        }
         Value::Null => Message::Notification(method, params),
         id => Message::Request(id, method, params),
     })

@@ -25,6 +25,11 @@ fn what_is_no_message_is_refused_with_its_id() {
             RpcError::INVALID_REQUEST,
         ),
         (
+            r#"{"id": null, "method": "initialize"}"#,
+            Value::Null,
+            RpcError::INVALID_REQUEST,
+        ),
+        (
             r#"{"id": "a", "method": 1}"#,
             json!("a"),
             RpcError::INVALID_REQUEST,
@@ -77,9 +82,22 @@ fn words_of_a_file_do_not_reach_its_address() {
 
 #[test]
 fn response_of_the_client_is_ignored() {
-    let response = br#"{"jsonrpc": "2.0", "id": 1, "result": null}"#;
-    let response = parse(Line::Bytes(response.to_vec()));
-    assert!(matches!(response, Ok(Message::Response)));
+    for response in [
+        r#"{"jsonrpc": "2.0", "id": 1, "result": null}"#,
+        r#"{"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "no"}}"#,
+    ] {
+        let response = parse(Line::Bytes(response.into()));
+        assert!(matches!(response, Ok(Message::Response)));
+    }
+}
+
+#[test]
+fn cancellation_needs_no_id_and_may_have_null() {
+    for id in ["", r#""id": null, "#] {
+        let frame = format!(r#"{{{id}"method": "session/cancel", "params": {{}}}}"#);
+        let parsed = parse(Line::Bytes(frame.into_bytes()));
+        assert!(matches!(parsed, Ok(Message::Notification(..))), "{id}");
+    }
 }
 
 #[test]

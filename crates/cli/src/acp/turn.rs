@@ -397,3 +397,6 @@ fn send_chunk(output: &Output, session: &str, kind: &str, text: &str) {
     let content = json!({"type": "text", "text": text});
     output.update(session, &json!({"sessionUpdate": kind, "content": content}));
 }
+
+#[cfg(test)]
+mod tests;

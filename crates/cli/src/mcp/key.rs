@@ -25,7 +25,7 @@ pub(super) fn read_or_create(directory: &Path) -> Result<TaskIdKey, Failure> {
     create_private_dir(directory).map_err(failed)?;
     create(&path).map_err(failed)?;
     path.symlink_metadata()
-        .and_then(|metadata| check_private_file(&metadata))
+        .and_then(|metadata| check_private_file(&path, &metadata))
         .map_err(failed)?;
     let key = fs::read(&path).map_err(failed)?;
     TaskIdKey::new(&key).ok_or_else(|| {

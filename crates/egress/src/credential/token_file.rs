@@ -135,18 +135,24 @@ impl TokenFile {
     /// Reads the token; `None` if there is none.
     ///
     /// # Errors
-    /// The file cannot be read, or is no token.
+    /// The file cannot be read, others may read it, it belongs to another user, or it is no token of the target and the person.
     pub fn read(&self) -> io::Result<Option<StoredToken>> {
         // Before the content: a later replacement then counts as a change.
         self.see();
-        let text = match files::read_bounded(&self.path("json"), MAX_FILE_BYTES) {
+        let path = self.path("json");
+        let text = match files::read_checked(&path, MAX_FILE_BYTES, files::check_own_file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text?,
         };
-        let invalid = |_| io::Error::other("its content is damaged; sign in again");
-        json::from_str(&text, Limits::NONE)
-            .map(Some)
-            .map_err(invalid)
+        let cause = match json::from_str::<StoredToken>(&text, Limits::NONE) {
+            Ok(token) if token.alias == self.alias && token.user == self.user => {
+                return Ok(Some(token));
+            }
+            // A copy would call the agent in the name of the other one.
+            Ok(_) => "it is the token of another person or target",
+            Err(_) => "its content is damaged",
+        };
+        Err(io::Error::other(format!("{cause}; sign in again")))
     }
 
     /// Reads like [`read`](Self::read), and blocks no other task.
@@ -187,12 +193,7 @@ impl TokenFile {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, token: &StoredToken) -> io::Result<()> {
-        let path = self.path("json");
-        if path.exists() {
-            // A replacement keeps the permissions, which others may have widened.
-            drop(files::open_private_append(&path)?);
-        }
-        files::replace(&path, &serde_json::to_string(token)?)?;
+        files::replace_private(&self.path("json"), &serde_json::to_string(token)?)?;
         self.see();
         Ok(())
     }
@@ -265,7 +266,7 @@ mod tests {
     fn token(access: &str) -> StoredToken {
         StoredToken {
             alias: "desk".into(),
-            user: None,
+            user: Some("anna".into()),
             access_token: access.into(),
             refresh_token: None,
             scope: None,
@@ -298,15 +299,38 @@ mod tests {
     async fn only_the_owner_may_read_a_token() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = Folder::new();
-        let file = file(&folder, "");
+        let file = file(&folder, "").for_user(Some("anna"));
         drop(file.lock().await.unwrap());
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         file.write(&token("one")).unwrap();
         let path = file.path("json");
         assert_eq!((mode(file.dir()), mode(&path)), (0o700, 0o600));
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        for others in [0o644, 0o640, 0o602] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(others)).unwrap();
+            let error = file.read().err().unwrap().to_string();
+            let command = format!("`chmod 600 {}`", path.display());
+            assert!(error.contains(&command), "{others:o}: {error}");
+        }
+        // A new sign-in needs no other command.
         file.write(&token("two")).unwrap();
         assert_eq!(mode(&path), 0o600);
+        assert!(file.read().unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn token_of_another_person_or_target_is_refused() {
+        let folder = Folder::new();
+        let anna = file(&folder, "").for_user(Some("anna"));
+        drop(anna.lock().await.unwrap());
+        anna.write(&token("one")).unwrap();
+        let mut shop = anna.clone();
+        shop.alias = "shop".to_owned();
+        let own = anna.for_user(None);
+        for other in [anna.for_user(Some("bob")), own, shop] {
+            fs::copy(anna.path("json"), other.path("json")).unwrap();
+            let error = other.read().err().unwrap().to_string();
+            assert!(error.contains("another person or target"), "{error}");
+        }
     }
 
     #[cfg(unix)]

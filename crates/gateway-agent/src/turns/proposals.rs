@@ -13,10 +13,12 @@ use gateway_bridge::delegation::Delegation;
 
 use super::{Connection, Turns, delegation, failed};
 use crate::backend::{BackendError, Proposal, Turn};
-use crate::vote;
 
 /// How long before the deadline of a proposal the agent votes without its backend.
 const VOTE_MARGIN: Duration = Duration::from_millis(500);
+
+/// The maximum size of the reasoning of a vote, in bytes.
+const MAX_REASONING_BYTES: usize = 16 * 1024;
 
 impl Turns {
     /// Handles a proposal. A repeated proposal gets the same vote.
@@ -57,7 +59,7 @@ impl Turns {
             }
             let ballot = match &voted {
                 Ok(ballot) => ballot.clone(),
-                Err(reason) => vote::abstention(reason),
+                Err(reason) => Ballot::abstention(reason),
             };
             let answer = ballot.answer(&proposal.id, &header, turns.name());
             if link.sender.send(answer).await.is_ok() {
@@ -97,7 +99,8 @@ impl Turns {
         until: Instant,
     ) -> Result<Ballot, String> {
         let from = header.from().unwrap_or("unknown");
-        let request = vote::request(self.name(), from, proposal);
+        let (text, reasoning) = (&*proposal.text, proposal.reasoning.as_deref());
+        let request = Ballot::request(self.name(), Some(from), text, reasoning);
         let mut turn = Turn {
             agent: self.name().to_owned(),
             from: from.to_owned(),
@@ -118,21 +121,22 @@ impl Turns {
         let Some(Some(_slot)) = cancel.run_until_cancelled(ready).await else {
             return Err("the agent is overloaded".to_owned());
         };
-        let reasoning = proposal.reasoning.as_deref().unwrap_or_default();
-        let written = [&*proposal.text, reasoning];
+        let written = [text, reasoning.unwrap_or_default()];
         let mut reason = String::new();
         for _ in 0..2 {
             let answer = self.answer_turn(&turn, &|_| {}, cancel, until).await;
             let parsed = match &answer {
-                Ok(text) => Ballot::read(text, &written, vote::MAX_REASONING_BYTES)
-                    .map_err(BackendError::new),
+                Ok(text) => {
+                    Ballot::read(text, &written, MAX_REASONING_BYTES).map_err(BackendError::new)
+                }
                 Err(error) => Err(error.clone()),
             };
             match parsed {
                 Ok(ballot) => return Ok(ballot),
                 Err(error) => {
                     (self.on_event)(&failed(&error));
-                    turn.text = vote::request_again(&request, &error.message);
+                    let again = Ballot::request_again(&error.message);
+                    turn.text = format!("{request}\n\n{again}");
                     reason = error.message;
                 }
             }

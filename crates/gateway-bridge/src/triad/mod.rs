@@ -292,14 +292,13 @@ async fn deliberate(round: VoteRound) {
     let mut pending_votes: FuturesUnordered<_> = voters
         .iter()
         .map(|voter| {
-            let mark = env.uuid().simple().to_string();
             let proposal = &proposal;
             let new_id = || env.uuid().to_string();
             let links = &links;
             async move {
                 (
                     voter.call.agent.clone(),
-                    voter.vote(links, proposal, &mark, new_id).await,
+                    voter.vote(links, proposal, new_id).await,
                 )
             }
         })

@@ -1,17 +1,18 @@
 //! Lists, reads, archives, deletes, exports and imports sessions (Heretek A2A §7.3, §7.5). All functions block.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Take, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::encryption::{Form, KeyId};
+use super::encryption::{DecodeError, Form, KeyId, LineCodec};
 use super::line::{Event, NewLine, Scanner};
 use super::rekey::draft_path;
-use super::scan::{Reader, SessionMeta};
-use super::store::{FILE_BYTES, for_each_name};
+use super::scan::SessionMeta;
+use super::store::{FILE_BYTES, Store, for_each_name};
 use super::{
     ACTIVE, ARCHIVE, EXTENSION, Entry, SessionError, SessionKey, Sessions, file_stem,
     is_agent_name, line,
@@ -62,6 +63,50 @@ named! {
     }
 }
 
+/// Reads the entries that a session had when it was opened, in order. Holds only one entry in memory. Reading blocks.
+pub struct Reader {
+    key: SessionKey,
+    path: PathBuf,
+    scanner: Scanner<BufReader<Take<File>>>,
+    codec: LineCodec,
+    store: Arc<Store>,
+}
+
+impl Reader {
+    /// Returns the next line: its entry, which may be a change of the session, and its plain bytes without line end.
+    #[expect(clippy::type_complexity, reason = "one caller takes the pair apart")]
+    pub(super) fn next_line(
+        &mut self,
+    ) -> Result<Option<(Entry<'static>, Cow<'_, [u8]>)>, SessionError> {
+        let line = self.scanner.next();
+        let line = line.map_err(|error| SessionError::io("read", &self.path, error))?;
+        let Some(line) = line else { return Ok(None) };
+        let decoded = self.codec.decode(&line).map_err(|error| match error {
+            DecodeError::Damaged => {
+                self.store.set_damaged(&self.path, &self.key, line.number);
+                SessionError::Corrupt(self.key.clone(), self.path.clone(), line.number)
+            }
+            DecodeError::MissingKey(id) => SessionError::MissingKey(self.key.clone(), id),
+        });
+        decoded.map(Some)
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Entry<'static>, SessionError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.next_line() {
+                Ok(Some((entry, _))) if entry.event.is_none() => return Some(Ok(entry)),
+                Ok(Some(_)) => {}
+                Ok(None) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
 impl Sessions {
     /// Returns the names of all workspaces, sorted.
     ///
@@ -105,7 +150,7 @@ impl Sessions {
         let store = &self.0.store;
         let mut all = Vec::new();
         for key in self.keys(agent, folder, limit)? {
-            let meta = store.meta(&key.path(&store.root, folder), &key.session)?;
+            let meta = store.meta(&key, folder)?;
             let state = match meta.damaged {
                 Some(_) => State::Corrupt,
                 None if meta.missing_key.is_some() => State::NoKey,
@@ -169,7 +214,7 @@ impl Sessions {
         let key = self.key(agent, session_id)?;
         let store = &self.0.store;
         let _files = store.files.lock();
-        let meta = store.meta(&store.path(&key), &key.session)?;
+        let meta = store.meta(&key, ACTIVE)?;
         if !meta.exists {
             return Err(store.missing(&key));
         }
@@ -178,10 +223,7 @@ impl Sessions {
     }
 
     fn read(&self, key: &SessionKey, folder: &str) -> Result<Reader, SessionError> {
-        let meta = self
-            .0
-            .store
-            .meta(&key.path(&self.0.store.root, folder), &key.session)?;
+        let meta = self.0.store.meta(key, folder)?;
         self.0.store.check_form(key, &meta)?;
         self.reader(key, folder, &meta)
     }
@@ -204,6 +246,7 @@ impl Sessions {
             path,
             scanner,
             codec,
+            store: Arc::clone(store),
         })
     }
 
@@ -218,7 +261,7 @@ impl Sessions {
         store.check_agent(agent)?;
         let (keys, mut archived) = (self.keys(agent, ACTIVE, usize::MAX)?, Vec::new());
         for key in &keys {
-            let meta = store.meta(&store.path(key), &key.session)?;
+            let meta = store.meta(key, ACTIVE)?;
             if let Some(id) = meta.missing_key {
                 return Err(SessionError::MissingKey(key.clone(), id));
             }
@@ -226,7 +269,7 @@ impl Sessions {
         for key in keys {
             let _files = store.files.lock();
             let (from, to) = (store.path(&key), store.archive_path(&key));
-            let meta = store.meta(&from, &key.session)?;
+            let meta = store.meta(&key, ACTIVE)?;
             if !meta.exists || meta.damaged.is_some() || meta.idle(store.now()) < older {
                 continue;
             }
@@ -374,7 +417,7 @@ impl Sessions {
         file.flush().map_err(failed)?;
         let _files = store.files.lock();
         let path = store.path(&key);
-        if store.meta(&path, &target)?.exists || store.archive_path(&key).exists() {
+        if store.meta(&key, ACTIVE)?.exists || store.archive_path(&key).exists() {
             return Err(SessionError::Exists(key));
         }
         store.charge(identity, bytes)?;

@@ -34,8 +34,7 @@ use collective::ErrorCode;
 
 pub use encryption::{EncryptionKeys, Form, KeyId};
 pub use line::Entry;
-pub use manage::{State, Summary};
-pub use scan::Reader;
+pub use manage::{Reader, State, Summary};
 
 /// The directory of all workspaces, below the state directory.
 const AGENTS: &str = "agents";
@@ -216,8 +215,8 @@ pub enum SessionError {
     /// 4003: the sessions are open for reading.
     #[error("the sessions are open for reading only; open them for writing")]
     ReadOnly,
-    /// 4004: a line of the session's file, counted from 1, is damaged.
-    #[error("cannot read the {0}: line {2} of `{path}` is damaged; repair the line, or delete the session", path = .1.display())]
+    /// 4004: a line of the session's file, counted from 1, is damaged or missing.
+    #[error("cannot read the {0}: line {2} of `{path}` is damaged or missing; restore the file, or delete the session", path = .1.display())]
     Corrupt(SessionKey, PathBuf, u64),
     /// 3004: the session is encrypted with a key that the gateway does not have.
     #[error(
@@ -289,7 +288,7 @@ impl SessionError {
                 "another process uses the sessions; try again later".into()
             }
             Self::Corrupt(key, _, line) => format!(
-                "cannot read the {key}: line {line} of its file is damaged; begin another session, or ask the gateway's operator to repair the file"
+                "cannot read the {key}: line {line} of its file is damaged or missing; begin another session, or ask the gateway's operator to restore the file"
             ),
             Self::Io(action, ..) => {
                 format!("the gateway cannot {action} its sessions; ask its operator")

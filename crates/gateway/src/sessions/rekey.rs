@@ -54,7 +54,7 @@ impl Sessions {
         // `Store::meta` would also log the error that this returns.
         let keys = store.keys.as_deref();
         let scanned = files::open_regular(&path)
-            .and_then(|file| SessionMeta::scan(&file, &key.session, store.now(), keys));
+            .and_then(|file| SessionMeta::scan(&file, &key.session, store.now(), keys, None));
         let meta = scanned.map_err(|error| SessionError::io("read", &path, error))?;
         if let Some(line) = meta.damaged {
             return Err(SessionError::Corrupt(key.clone(), path, line));

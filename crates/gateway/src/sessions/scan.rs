@@ -1,56 +1,13 @@
-//! Reads session files, and their metadata.
+//! Reads the metadata of session files.
 
-use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufReader, Read as _, Take};
-use std::path::PathBuf;
+use std::io::{self, BufReader, Read as _};
 use std::time::Duration;
 
+use base::files::FileVersion;
+
 use super::encryption::{DecodeError, EncryptedLine, EncryptionKeys, Form, KeyId, LineCodec};
-use super::line::{Entry, Event, Line, Scanner};
-use super::{SessionError, SessionKey};
-
-/// Reads the entries that a session had when it was opened, in order. Holds only one entry in memory. Reading blocks.
-pub struct Reader {
-    pub(super) key: SessionKey,
-    pub(super) path: PathBuf,
-    pub(super) scanner: Scanner<BufReader<Take<File>>>,
-    pub(super) codec: LineCodec,
-}
-
-impl Reader {
-    /// Returns the next line: its entry, which may be a change of the session, and its plain bytes without line end.
-    #[expect(clippy::type_complexity, reason = "one caller takes the pair apart")]
-    pub(super) fn next_line(
-        &mut self,
-    ) -> Result<Option<(Entry<'static>, Cow<'_, [u8]>)>, SessionError> {
-        let line = self.scanner.next();
-        let line = line.map_err(|error| SessionError::io("read", &self.path, error))?;
-        let Some(line) = line else { return Ok(None) };
-        let decoded = self.codec.decode(&line).map_err(|error| match error {
-            DecodeError::Damaged => {
-                SessionError::Corrupt(self.key.clone(), self.path.clone(), line.number)
-            }
-            DecodeError::MissingKey(id) => SessionError::MissingKey(self.key.clone(), id),
-        });
-        decoded.map(Some)
-    }
-}
-
-impl Iterator for Reader {
-    type Item = Result<Entry<'static>, SessionError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            match self.next_line() {
-                Ok(Some((entry, _))) if entry.event.is_none() => return Some(Ok(entry)),
-                Ok(Some(_)) => {}
-                Ok(None) => return None,
-                Err(error) => return Some(Err(error)),
-            }
-        }
-    }
-}
+use super::line::{Event, Line, Scanner};
 
 /// Metadata of one session file. Times are in milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
@@ -70,6 +27,8 @@ pub(super) struct SessionMeta {
     pub(super) committed: Option<u64>,
     /// The number of the first damaged line, counted from 1.
     pub(super) damaged: Option<u64>,
+    /// The version of a damaged file.
+    pub(super) version: Option<FileVersion>,
     /// The first key that the gateway does not have.
     pub(super) missing_key: Option<KeyId>,
     /// Whether a line is encrypted with another key than the first.
@@ -77,13 +36,14 @@ pub(super) struct SessionMeta {
 }
 
 impl SessionMeta {
-    /// Scans a session file. Limits timestamps to `now`, so that a wrong clock cannot extend the time to live. Does not decrypt
-    /// lines: whether they are authentic shows when they are read.
+    /// Scans a session file. Limits timestamps to `now`, so that a wrong clock cannot extend the time to live. Decrypts lines only
+    /// with a `codec`: otherwise, whether they are authentic shows when they are read.
     pub(super) fn scan(
         file: &File,
         session: &str,
         now: u64,
         keys: Option<&EncryptionKeys>,
+        mut codec: Option<LineCodec>,
     ) -> io::Result<Self> {
         let file_bytes = file.metadata()?.len();
         let mut meta = Self {
@@ -94,9 +54,19 @@ impl SessionMeta {
         let mut scanner = Scanner::new(BufReader::new(file.take(file_bytes)));
         let mut previous_end = 0;
         while let Some(line) = scanner.next()? {
+            let mut decrypts = || match &mut codec {
+                Some(codec) => !matches!(codec.decode(&line), Err(DecodeError::Damaged)),
+                None => true,
+            };
             let head = head(&line, session, meta.exists.then_some(meta.form));
+            let head = head.filter(|_| decrypts());
             if !line.ended && head.is_none() {
                 meta.line_bytes = previous_end;
+                // A line begins with a brace, and a loss of power may leave zeros. Anything else is not the gateway's to cut.
+                let first = line.bytes.trim_ascii_start().first();
+                if !meta.exists && first.is_some_and(|byte| !matches!(byte, b'{' | 0)) {
+                    meta.set_damaged(line.number);
+                }
                 break;
             }
             previous_end = line.end;
@@ -112,11 +82,17 @@ impl SessionMeta {
                     }
                     meta.record(head.event, head.time.min(now));
                 }
-                None => drop(meta.damaged.get_or_insert(line.number)),
+                None => meta.set_damaged(line.number),
             }
             meta.exists = true;
         }
         Ok(meta)
+    }
+
+    /// Records a damaged line, unless one before it is known.
+    pub(super) fn set_damaged(&mut self, line: u64) {
+        self.exists = true;
+        self.damaged.get_or_insert(line);
     }
 
     pub(super) fn record(&mut self, event: Option<Event>, time: u64) {

@@ -17,7 +17,7 @@ use crate::config::ServerConfig;
 use crate::shares::share;
 use base::config::ConfigError;
 use base::environment::Environment;
-use base::files::{self, Fsync, LockedFile};
+use base::files::{self, FileVersion, Fsync, LockedFile};
 use base::log::{Level, Log};
 
 use super::encryption::{EncryptionKeys, Form, LineCodec};
@@ -64,7 +64,7 @@ pub(super) struct Store {
     pub(super) queue: Mutex<Queue>,
     /// Held while session files are written, renamed or removed.
     pub(super) files: Mutex<()>,
-    /// Metadata by path. An entry is current if its length equals that of the file.
+    /// Metadata by path. An entry is current if its length equals that of the file, or of a damaged one also the version.
     cache: Mutex<LruCache<PathBuf, SessionMeta>>,
     /// Files that stay open and locked between appends.
     open_files: Mutex<LruCache<PathBuf, LockedFile>>,
@@ -312,30 +312,45 @@ impl Store {
             .is_some_and(|ttl| meta.exists && meta.idle(self.now()) > ttl)
     }
 
-    /// Returns the metadata of a session file. Scans the file if it changed or is not cached.
-    pub(super) fn meta(&self, path: &Path, session: &str) -> Result<SessionMeta, SessionError> {
+    /// Returns the metadata of the file of a session in the directory `folder` of its workspace. Scans the file if its length
+    /// changed or it is not cached.
+    ///
+    /// A file that another program changed meanwhile is damaged if it lost lines or does not decrypt. The gateway writes
+    /// nothing more to it until it is restored.
+    pub(super) fn meta(&self, key: &SessionKey, folder: &str) -> Result<SessionMeta, SessionError> {
+        let path = &key.path(&self.root, folder);
         let failed = |error| SessionError::io("read", path, error);
-        let length = match fs::metadata(path) {
+        let found = match fs::metadata(path) {
             Err(error) if is_missing(&error) => return Ok(SessionMeta::default()),
-            found => found.map_err(failed)?.len(),
+            found => found.map_err(failed)?,
         };
-        let cached = self.cache.lock().get(path).cloned();
-        if let Some(meta) = cached.filter(|meta| meta.file_bytes == length) {
-            return Ok(meta);
+        let version = Some(FileVersion::of(&found));
+        let known = self.cache.lock().get(path).cloned();
+        // A damaged file may be restored to the same length.
+        let is_current = |meta: &&SessionMeta| {
+            meta.file_bytes == found.len() && (meta.damaged.is_none() || meta.version == version)
+        };
+        if let Some(meta) = known.as_ref().filter(is_current) {
+            return Ok(meta.clone());
         }
         let file = match files::open_regular(path) {
             Err(error) if is_missing(&error) => return Ok(SessionMeta::default()),
             file => file.map_err(failed)?,
         };
-        let meta = SessionMeta::scan(&file, session, self.now(), self.keys.as_deref());
-        let meta = meta.map_err(failed)?;
+        let is_encrypted = known
+            .as_ref()
+            .is_some_and(|known| known.form == Form::Encrypted);
+        let codec = is_encrypted.then(|| self.codec(key, Form::Encrypted, 0));
+        let keys = self.keys.as_deref();
+        let meta = SessionMeta::scan(&file, &key.session, self.now(), keys, codec);
+        let mut meta = meta.map_err(failed)?;
+        if known.is_some_and(|known| known.damaged.is_none() && meta.line_bytes < known.line_bytes)
+        {
+            meta.set_damaged(meta.lines + 1);
+        }
         if let Some(line) = meta.damaged {
-            let message = format!(
-                "line {line} of `{}` is damaged: cannot read the session `{}` (4004 SESSION_CORRUPT)",
-                path.display(),
-                session.escape_debug()
-            );
-            self.log.log(Level::Error, &message);
+            meta.version = version;
+            self.log_damaged(path, key, line);
         } else if let Some(id) = meta.missing_key {
             let message = format!(
                 "cannot read `{}`: it is encrypted with the key `{id}`, which is not in `sessions.encryption.keys`",
@@ -345,6 +360,27 @@ impl Store {
         }
         self.cache.lock().put(path.to_owned(), meta.clone());
         Ok(meta)
+    }
+
+    /// Remembers a damaged line that a reader found: a session that cannot be read takes no further entry.
+    pub(super) fn set_damaged(&self, path: &Path, key: &SessionKey, line: u64) {
+        let mut cache = self.cache.lock();
+        let Some(meta) = cache.get_mut(path).filter(|meta| meta.damaged.is_none()) else {
+            return;
+        };
+        meta.set_damaged(line);
+        meta.version = FileVersion::at(path);
+        drop(cache);
+        self.log_damaged(path, key, line);
+    }
+
+    fn log_damaged(&self, path: &Path, key: &SessionKey, line: u64) {
+        let message = format!(
+            "line {line} of `{}` is damaged or missing: cannot read the session `{}` (4004 SESSION_CORRUPT)",
+            path.display(),
+            key.session.escape_debug()
+        );
+        self.log.log(Level::Error, &message);
     }
 
     /// Caches the metadata of a file after a write.

@@ -16,7 +16,7 @@ use super::encryption::{Form, max_encrypted_bytes};
 use super::line::{Event, MAX_LINE_BYTES, NewLine};
 use super::scan::SessionMeta;
 use super::store::{FILE_BYTES, PendingLine, Reply, Store};
-use super::{SessionError, SessionKey};
+use super::{ACTIVE, SessionError, SessionKey};
 use base::files::{self, Fsync, LockedFile};
 use base::log::Level;
 
@@ -136,7 +136,7 @@ impl Store {
     /// Writes the lines of one session. Replies with an error to the lines that it refuses.
     fn write_group(&self, key: &SessionKey, group: Vec<PendingLine>) -> Option<UnsyncedLines> {
         let path = self.path(key);
-        let existing = self.meta(&path, &key.session);
+        let existing = self.meta(key, ACTIVE);
         let mut accepted = Vec::with_capacity(group.len());
         for line in group {
             let admitted = existing.clone().and_then(|meta| {

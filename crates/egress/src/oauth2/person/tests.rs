@@ -333,7 +333,11 @@ async fn target_for_each_person_needs_a_person() {
     });
     let anna = file.for_user(Some("anna"));
     let lock = anna.lock().await.unwrap();
-    anna.write(&stored("annas", None, u64::MAX)).unwrap();
+    let annas = StoredToken {
+        user: Some("anna".into()),
+        ..stored("annas", None, u64::MAX)
+    };
+    anna.write(&annas).unwrap();
     drop(lock);
     let net = Scripted::new([]);
     let error = token(&net, &own).await.err().unwrap();

@@ -112,3 +112,132 @@ async fn reads_sessions_of_other_writers() {
     append_entry(&sessions, "alpha", "s", "3").await;
     assert_eq!(ids(&place.read_only(), "alpha", "s"), ["1", "", "3"]);
 }
+
+/// Replaces the file of a session by another one, as an operator who restores it.
+fn restore(place: &Place, session: &str, bytes: &[u8]) {
+    let file = place.file("alpha", session);
+    fs::write(file.with_extension("copy"), bytes).unwrap();
+    fs::rename(file.with_extension("copy"), file).unwrap();
+}
+
+/// Checks that a session is named as unreadable, that its file stays as it is, and that others and its restored file work.
+async fn check_unreadable(place: &Place, sessions: &Sessions, what: &str, healthy: &[u8]) {
+    let damaged = place.bytes("alpha", "s");
+    let refused = sessions.append("alpha", &entry("s", "m5", "")).await;
+    let error = refused.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::SessionCorrupt, "{what}: {error}");
+    assert_eq!(
+        code(sessions.commit("alpha", "s").await),
+        ErrorCode::SessionCorrupt
+    );
+    assert_eq!(
+        code(sessions.create("alpha", Some("s")).await),
+        ErrorCode::InvalidContent
+    );
+    assert!(sessions.get("alpha", "s").is_err(), "{what}");
+    assert_eq!(place.bytes("alpha", "s"), damaged, "{what}");
+    append_entry(sessions, "alpha", "other", "next").await;
+    let listed = sessions.list("alpha", true, 9).unwrap();
+    let states: Vec<_> = listed
+        .iter()
+        .map(|one| (&*one.session_id, one.state))
+        .collect();
+    assert!(
+        states.contains(&("s", State::Corrupt)),
+        "{what}: {states:?}"
+    );
+    assert!(
+        states.contains(&("other", State::Active)),
+        "{what}: {states:?}"
+    );
+    let file = place.file("alpha", "s").display().to_string();
+    let logged = place.logged();
+    let is_named = |line: &String| line.starts_with("error: line ") && line.contains(&file);
+    assert!(logged.iter().any(is_named), "{what}: {logged:?}");
+    restore(place, "s", healthy);
+    assert_eq!(ids(sessions, "alpha", "s"), ["m1", "m2", "m3"], "{what}");
+    append_entry(sessions, "alpha", "s", "m4").await;
+    assert_eq!(
+        ids(sessions, "alpha", "s"),
+        ["m1", "m2", "m3", "m4"],
+        "{what}"
+    );
+}
+
+/// Returns sessions with one of three entries, encrypted with these keys if there are any, and the content of its file.
+async fn start(place: &Place, keys: &[&str]) -> (Sessions, Vec<u8>) {
+    let config = match keys {
+        [] => place.config(),
+        keys => place.encrypted(keys),
+    };
+    let sessions = place.try_open(&config).unwrap();
+    for id in ["m1", "m2", "m3"] {
+        append_entry(&sessions, "alpha", "s", id).await;
+    }
+    let healthy = place.bytes("alpha", "s");
+    (sessions, healthy)
+}
+
+/// What another program makes of the content of a file.
+type Damage = fn(&[u8]) -> Vec<u8>;
+
+#[tokio::test]
+async fn file_damaged_under_a_running_gateway_is_not_written_to() {
+    let damages: [(&str, Damage); 6] = [
+        ("emptied", |_| Vec::new()),
+        ("cut in a line", |bytes| bytes[..bytes.len() - 9].to_vec()),
+        ("cut after a line", |bytes| {
+            let rest = &bytes[..bytes.len() - 1];
+            let end = rest.iter().rposition(|byte| *byte == b'\n').unwrap();
+            bytes[..=end].to_vec()
+        }),
+        ("without line ends", |bytes| vec![b'x'; bytes.len() + 100]),
+        ("replaced", |_| b"\xff\xfe garbage\n".to_vec()),
+        ("longer", |bytes| [bytes, b"garbage\n"].concat()),
+    ];
+    for keys in [&[][..], &[KEY]] {
+        for (what, damage) in damages {
+            let place = Place::new();
+            let (sessions, healthy) = start(&place, keys).await;
+            place.write("alpha", "s", &damage(&healthy));
+            let what = format!("{what}, keys: {}", keys.len());
+            check_unreadable(&place, &sessions, &what, &healthy).await;
+        }
+    }
+}
+
+/// A line that does not decrypt is found when it is read, or when the length of the file changes.
+#[tokio::test]
+async fn forged_line_under_a_running_gateway_ends_appends() {
+    for (what, end) in [("same length", &b""[..]), ("longer", b"\n")] {
+        let place = Place::new();
+        let (sessions, healthy) = start(&place, &[KEY]).await;
+        let mut forged = [&healthy, end].concat();
+        let at = healthy.len() - 20;
+        forged[at] = if forged[at] == b'A' { b'B' } else { b'A' };
+        place.write("alpha", "s", &forged);
+        if end.is_empty() {
+            let read = sessions.get("alpha", "s").unwrap().last().unwrap();
+            assert_eq!(code(read), ErrorCode::SessionCorrupt);
+        }
+        check_unreadable(&place, &sessions, what, &healthy).await;
+    }
+}
+
+#[tokio::test]
+async fn file_without_a_line_is_cut_only_if_a_write_may_have_left_it() {
+    for (bytes, is_damaged) in [
+        (&b"{\"timestamp\": 17"[..], false),
+        (&[0; 100], false),
+        (b"", false),
+        (b"\x1f\x8b\x08 compressed", true),
+        (b"notes of the operator", true),
+    ] {
+        let place = Place::new();
+        place.write("alpha", "s", bytes);
+        let sessions = place.open();
+        let appended = sessions.append("alpha", &entry("s", "m1", "")).await;
+        assert_eq!(appended.is_err(), is_damaged, "{bytes:?}");
+        assert_eq!(place.bytes("alpha", "s") == bytes, is_damaged, "{bytes:?}");
+    }
+}

@@ -506,7 +506,7 @@ fn an_unusable_key_is_refused_at_its_place() {
         (
             json!({"keyFile": folder.path()}),
             "keyFile",
-            "not a regular file",
+            "no regular file",
         ),
         (
             json!({"credential": "k"}),

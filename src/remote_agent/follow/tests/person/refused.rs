@@ -61,23 +61,35 @@ async fn model_does_not_answer_for_a_person() {
     }
 }
 
-/// A person who declines a question leaves others to the model, but no sign-in.
+/// A person who declines a question leaves others to the model, but no sign-in, and the next step says so.
 #[tokio::test]
 async fn refusal_is_for_one_question_but_for_every_sign_in() {
     let sign_in = |text: &str| waits("auth-required", json!([{"kind": "text", "text": text}]));
-    for (rule, declined, next, refused) in [
+    for (rule, declined, next, refused, step) in [
         (
             "person-then-model",
             question("Where to?"),
             question("When?"),
             false,
+            "declined an earlier question",
         ),
-        ("model", sign_in("Sign in"), sign_in("Once more"), true),
+        (
+            "model",
+            sign_in("Sign in"),
+            sign_in("Once more"),
+            true,
+            "Do not answer for them",
+        ),
     ] {
         let polls = vec![PollReply::Task(next.clone())];
         let fixture = agent(json!({"answers": rule}), vec![declined], polls);
         let person = Scripted::new([json!({"action": "decline"})]);
         call(&fixture.agent, &person, plain()).await;
+        let looked_up = fixture
+            .call(json!({"action": "status", "target_alias": "agent", "task_id": "t"}))
+            .await;
+        let shown = looked_up["summary"]["next_step"].as_str().unwrap();
+        assert!(shown.contains(step), "{shown}");
         let request = json!({"action": "send", "target_alias": "agent", "task_id": "t", "parts": [{"kind": "text", "text": "At noon"}]});
         let result = fixture.call(request).await;
         let reason = &result["error"]["reason"];
