@@ -91,15 +91,23 @@ impl BoundPeer {
     async fn result(&self, response: &PlainResponse) -> Result<Value, PeerError> {
         let decoder = self.decoder();
         let result = |response: &PlainResponse| self.http.result(response, decoder);
-        let Some(documents) = self.http.documents(response).await? else {
+        let url = match &self.binding {
+            Binding::JsonRpc(url) => url,
+            Binding::HttpJson(rest) => &rest.base,
+        };
+        let Some(documents) = self.http.documents(response, url).await? else {
             return result(response);
         };
+        // The check consumes the value, so that memory holds one at a time; the only document needs none.
         let is_answer = |document: &&PlainResponse| match result(document) {
             Ok(found) => decoder.is_reply(found),
             Err(error) => error.kind == PeerErrorKind::Rpc,
         };
-        let answer = documents.iter().rev().find(is_answer);
-        result(answer.or(documents.last()).unwrap_or(response))
+        let answer = match &*documents {
+            [only] => Some(only),
+            all => all.iter().rev().find(is_answer).or(all.last()),
+        };
+        result(answer.unwrap_or(response))
     }
 
     async fn call(&self, request: Request<'_>) -> Result<Value, PeerError> {

@@ -284,12 +284,13 @@ impl HttpBinding {
         }
     }
 
-    /// Returns the data of each event in a response that is a stream of events; `None` for another one.
+    /// Returns the data of each event in the response of `url`, if it is a stream of events; `None` for another one.
     pub(super) async fn documents(
         &self,
         response: &PlainResponse,
+        url: &Url,
     ) -> Result<Option<Vec<PlainResponse>>, PeerError> {
-        let Some(all) = sse::data_in(&response.body, "the response").await else {
+        let Some(all) = sse::data_in(&response.body, url).await else {
             return Ok(None);
         };
         let documents = all
