@@ -13,9 +13,9 @@ use peer::{EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind, Task
 
 use super::decoder::{Decoder, parse_error};
 use super::events::SingleEvent;
-use super::http_binding::Request;
-use super::http_binding::{HttpBinding, PlainResponse, StreamResponse};
 use super::http_json::HttpJson;
+use super::interface_client::Request;
+use super::interface_client::{InterfaceClient, PlainResponse, StreamResponse};
 use super::jsonrpc;
 use super::negotiate::InterfaceState;
 
@@ -26,7 +26,7 @@ enum Binding {
 
 /// An interface in one version.
 pub(super) struct BoundPeer {
-    http: HttpBinding,
+    http: InterfaceClient,
     version: Version,
     tenant: Option<String>,
     binding: Binding,
@@ -35,7 +35,7 @@ pub(super) struct BoundPeer {
 impl BoundPeer {
     /// Creates the peer for the interface at `url`. Only 1.0 has tenants.
     pub(super) fn new(
-        http: HttpBinding,
+        http: InterfaceClient,
         transport: Transport,
         url: Url,
         version: Version,

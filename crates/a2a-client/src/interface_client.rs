@@ -34,7 +34,7 @@ const GZIP: &[u8] = b"\x1f\x8b";
 
 /// Sends the requests of one call to one interface.
 #[derive(Clone)]
-pub(super) struct HttpBinding {
+pub(super) struct InterfaceClient {
     net: Arc<dyn HttpClient>,
     authorization: Option<Authorization>,
     headers: HeaderMap,
@@ -70,9 +70,9 @@ pub(super) struct PlainResponse {
     pub(super) body: Bytes,
 }
 
-impl HttpBinding {
-    /// Creates a binding to `url`, which keeps `secrets` out of responses. Sends credentials only if `url` is on an origin that
-    /// they were configured for.
+impl InterfaceClient {
+    /// Creates a client of the interface at `url`, which keeps `secrets` out of responses. Sends credentials only if `url`
+    /// is on an origin that they were configured for.
     pub(super) fn new(
         net: Arc<dyn HttpClient>,
         config: &PeerConfig,
