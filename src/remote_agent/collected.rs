@@ -117,6 +117,12 @@ impl Collected {
         self.artifacts.open_gap(gap);
     }
 
+    /// Records that a query has shown all that the ended task has.
+    pub(super) fn set_whole(&mut self) {
+        self.open_gap(Gap::None);
+        self.has_lost_text = false;
+    }
+
     /// Returns whether events may be missing that no snapshot has shown since.
     pub(super) fn gap(&self) -> Gap {
         self.artifacts.gap()

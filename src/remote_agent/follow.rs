@@ -167,8 +167,8 @@ async fn subscribe(
 }
 
 /// Requests the ended task if the call may have missed pieces of it and has received no snapshot since, or if the task is
-/// completed without an answer and has said something before: some agents show the answer only with the task. Repeats a request whose failure may pass, where
-/// pieces are certainly missing.
+/// completed without an answer and has said something before: some agents show the answer only with the task. Repeats a
+/// request whose failure may pass, where pieces are certainly missing.
 async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolError> {
     let Some(task_id) = call.followed_task().map(str::to_owned) else {
         return Ok(());

@@ -62,8 +62,8 @@ pub(super) enum FirstEvent {
 
 /// Reads `stream` to its end. `first` is `Some` for a subscription and `None` for the answer to a message. The task's
 /// state decides whether the stream is over, or the end of the body if the peer answered only with messages. While
-/// the stream brings nothing of the task, the task's state is polled. [`recovery`](super::recovery) says what happens after an event that
-/// cannot be read.
+/// the stream brings nothing of the task, the task's state is polled. [`recovery`](super::recovery) says what happens
+/// after an event that cannot be read.
 ///
 /// # Errors
 /// The call has ended, or an event is an error or too large.
@@ -71,118 +71,215 @@ pub(super) async fn read_stream(
     call: &mut Call<'_>,
     peer: &dyn Peer,
     mut stream: Box<dyn EventStream>,
-    mut first: Option<FirstEvent>,
+    first: Option<FirstEvent>,
 ) -> Result<ConnectionEnd, ToolError> {
-    let subscribed = first.is_some();
-    // The answer to a message may begin another task, which its first event names.
-    let mut task_id = match subscribed {
-        true => call.followed_task().map(str::to_owned),
-        false => None,
-    };
-    let mut received = false;
-    let mut progressed = false;
-    let mut unreadable = Unreadable::default();
-    // The last whole task with another id than the one that the message began.
-    let mut other_task = None;
-    let mut silence = Silence::new();
-    let deadline = call.deadline.clone();
+    let mut connection = Connection::new(call, first);
     loop {
-        let next = next_event(call, peer, &mut *stream, &mut silence);
-        let step = match subscribed || received {
-            true => deadline.run(next).await?,
-            // The event names the task that the message began.
-            false => deadline.run_answer(next).await?,
-        };
-        let event = match step {
+        let event = match connection.next(call, peer, &mut *stream).await? {
             StreamStep::Event(event) => event,
             StreamStep::Ended(task) => {
                 if let Some(task) = task {
                     call.collected.open_gap(Gap::Open);
                     call.add_snapshot(task, Source::Polled)?;
+                    call.collected.set_whole();
                 }
                 return Ok(ConnectionEnd::Ended);
             }
-            StreamStep::Unchanged => {
-                return Ok(ConnectionEnd::Lost(LostConnection {
-                    progressed,
-                    must_poll: true,
-                    ..LostConnection::default()
-                }));
-            }
+            StreamStep::Unchanged => return Ok(connection.lost(None, true)),
         };
-        match event {
-            Some(Ok((event, bytes))) => {
-                let foreign = check_event(task_id.as_deref(), &event).err();
-                let is_foreign = foreign.is_some();
-                let is_progress = is_foreign && !subscribed && goes_on(&event);
-                if (is_foreign && !is_progress) || call.collected.contradicts_end(&event) {
-                    // A sub-task of an agent that forwards its events, or a state after the end, says nothing of the task.
-                    call.release_update();
-                    unreadable.first = unreadable.first.or(foreign);
-                    silence.has_events = true;
-                    if !subscribed && is_foreign && matches!(event, Event::Task(_)) {
-                        other_task = Some((event, bytes));
-                    }
-                    call.deadline.check_expired()?;
-                    continue;
-                }
-                call.metrics.record_event(&event, bytes);
-                if task_id.is_none() && is_of_task(&event) {
-                    task_id = event.task_id().map(str::to_owned);
-                }
-                let last = is_last(&event, peer);
-                let is_unknown = matches!(event, Event::Unknown(_));
-                unreadable.in_a_row = 0;
-                progressed |= add_event(call, event, bytes, &mut first)?;
-                if is_progress {
-                    call.collected.task_id.clone_from(&task_id);
-                }
-                received = true;
-                if last {
-                    return Ok(ConnectionEnd::Ended);
-                }
-                match is_unknown {
-                    true => silence.has_events = true,
-                    false => silence = Silence::new(),
-                }
-                call.deadline.check_expired()?;
-            }
-            Some(Err(error)) => {
-                call.release_update();
-                let place = match subscribed && !received {
-                    true => Place::Subscription,
-                    false => Place::Event,
-                };
-                let Some(error) = unreadable.add(call, error) else {
-                    silence.has_events = true;
-                    call.deadline.check_expired()?;
-                    continue;
-                };
-                return on_error(call, error, progressed, place);
-            }
-            None => {
-                call.release_update();
-                // The agent's last word may name the task anew.
-                if let Some((event, bytes)) = other_task
-                    && !call.collected.is_terminal_or_interrupted()
-                {
-                    call.metrics.record_event(&event, bytes);
-                    progressed |= add_event(call, event, bytes, &mut first)?;
-                }
-                return on_close(
-                    call,
-                    stream.is_plain_response(),
-                    progressed,
-                    unreadable.first,
-                );
-            }
+        let end = match event {
+            Some(Ok((event, bytes))) => connection.on_event(call, peer, event, bytes)?,
+            Some(Err(error)) => connection.on_error(call, error)?,
+            None => Some(connection.on_close(call, stream.is_plain_response())?),
+        };
+        if let Some(end) = end {
+            return Ok(end);
         }
+        call.deadline.check_expired()?;
     }
 }
 
-/// Refuses an event of another task than the known one: `task_id`.
-fn check_event(task_id: Option<&str>, event: &Event) -> Result<(), PeerError> {
-    task_id.map_or(Ok(()), |task_id| check_task(task_id, event.task_id()))
+/// What one connection has brought so far.
+struct Connection {
+    /// Whether it is a subscription, and not the answer to a message.
+    is_subscription: bool,
+    /// What its first event may be, until that comes.
+    first: Option<FirstEvent>,
+    /// The task of its events. The answer to a message may begin another task, which its first event names.
+    task_id: Option<String>,
+    /// The last whole task with another id than the one that the message began.
+    other_task: Option<(Event, usize)>,
+    /// Whether an event of the task has come.
+    has_event: bool,
+    /// Whether an event has changed anything.
+    progressed: bool,
+    unreadable: Unreadable,
+    silence: Silence,
+}
+
+impl Connection {
+    fn new(call: &Call<'_>, first: Option<FirstEvent>) -> Self {
+        let is_subscription = first.is_some();
+        let followed = call.followed_task().filter(|_| is_subscription);
+        Self {
+            is_subscription,
+            first,
+            task_id: followed.map(str::to_owned),
+            other_task: None,
+            has_event: false,
+            progressed: false,
+            unreadable: Unreadable::default(),
+            silence: Silence::new(),
+        }
+    }
+
+    /// Waits for the next event within the time of the call. If the task has ended by then, its connection has too.
+    async fn next(
+        &mut self,
+        call: &mut Call<'_>,
+        peer: &dyn Peer,
+        stream: &mut dyn EventStream,
+    ) -> Result<StreamStep, ToolError> {
+        let deadline = call.deadline.clone();
+        let next = next_event(call, peer, stream, &mut self.silence);
+        let step = match self.is_subscription || self.has_event {
+            true => deadline.run(next).await,
+            // The event names the task that the message began.
+            false => deadline.run_answer(next).await,
+        };
+        let Err(error) = step else { return step };
+        let task = self.silence.ended.take().map(|(task, _)| task);
+        let collected = &call.collected;
+        let is_whole = collected.is_terminal_or_interrupted() && collected.gap() == Gap::None;
+        match error.reason == Reason::Timeout && (task.is_some() || is_whole) {
+            true => Ok(StreamStep::Ended(task)),
+            false => Err(error),
+        }
+    }
+
+    /// Adds an event, unless it says nothing of the task. Returns the end of the connection if the event is the last.
+    fn on_event(
+        &mut self,
+        call: &mut Call<'_>,
+        peer: &dyn Peer,
+        event: Event,
+        bytes: usize,
+    ) -> Result<Option<ConnectionEnd>, ToolError> {
+        let task_id = self.task_id.as_deref();
+        let foreign = task_id.and_then(|task_id| check_task(task_id, event.task_id()).err());
+        let is_foreign = foreign.is_some();
+        let is_progress = is_foreign && !self.is_subscription && goes_on(&event);
+        if (is_foreign && !is_progress) || call.collected.contradicts_end(&event) {
+            // A sub-task of an agent that forwards its events, or a state after the end, says nothing of the task.
+            call.release_update();
+            self.unreadable.first = self.unreadable.first.take().or(foreign);
+            self.silence.has_events = true;
+            if !self.is_subscription && is_foreign && matches!(event, Event::Task(_)) {
+                self.other_task = Some((event, bytes));
+            }
+            return Ok(None);
+        }
+        if self.task_id.is_none() && is_of_task(&event) {
+            self.task_id = event.task_id().map(str::to_owned);
+        }
+        let is_last = is_last(&event, peer);
+        let is_unknown = matches!(event, Event::Unknown(_));
+        self.unreadable.in_a_row = 0;
+        self.add(call, event, bytes)?;
+        if is_progress {
+            call.collected.task_id.clone_from(&self.task_id);
+        }
+        self.has_event = true;
+        match is_unknown {
+            true => self.silence.has_events = true,
+            false => self.silence = Silence::new(),
+        }
+        Ok(is_last.then_some(ConnectionEnd::Ended))
+    }
+
+    /// Adds an event, and notes whether it brings anything new. An event of an unknown kind brings nothing, and the one after
+    /// it is the first.
+    fn add(&mut self, call: &mut Call<'_>, event: Event, bytes: usize) -> Result<(), ToolError> {
+        call.metrics.record_event(&event, bytes);
+        if matches!(event, Event::Unknown(_)) {
+            return call.add_event(event, bytes, true);
+        }
+        self.progressed |= match (event, self.first.take()) {
+            (Event::Task(task), Some(FirstEvent::Resumed)) => {
+                call.add_snapshot(task, Source::Streamed)?
+            }
+            (Event::Task(task), Some(FirstEvent::Known(known))) if task == known => {
+                call.add_snapshot(task, Source::Streamed)?
+            }
+            (event, _) => call.add_event(event, bytes, true).map(|()| true)?,
+        };
+        Ok(())
+    }
+
+    /// Skips an event that cannot be read, or returns the end of the connection after another error.
+    fn on_error(
+        &mut self,
+        call: &mut Call<'_>,
+        error: PeerError,
+    ) -> Result<Option<ConnectionEnd>, ToolError> {
+        call.release_update();
+        let Some(error) = self.unreadable.add(call, error) else {
+            self.silence.has_events = true;
+            return Ok(None);
+        };
+        if call.collected.is_terminal_or_interrupted() {
+            return Ok(Some(ConnectionEnd::Ended));
+        }
+        let place = match self.is_subscription && !self.has_event {
+            true => Place::Subscription,
+            false => Place::Event,
+        };
+        let is_known = call.followed_task().is_some();
+        match after(place, &error, is_known) {
+            Recovery::Resubscribe => Ok(Some(self.lost(Some(cut_error(call, &error)), false))),
+            Recovery::Skip | Recovery::Query if is_known => {
+                Ok(Some(self.lost(Some(error.into()), true)))
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    /// Interprets the end of the body. A plain response leaves no stream to resubscribe to.
+    fn on_close(
+        &mut self,
+        call: &mut Call<'_>,
+        is_plain_response: bool,
+    ) -> Result<ConnectionEnd, ToolError> {
+        call.release_update();
+        // The agent's last word may name the task anew.
+        if let Some((event, bytes)) = self.other_task.take()
+            && !call.collected.is_terminal_or_interrupted()
+        {
+            self.add(call, event, bytes)?;
+        }
+        if call.collected.is_terminal_or_interrupted() || call.collected.kind == Some(Kind::Message)
+        {
+            return Ok(ConnectionEnd::Ended);
+        }
+        let is_empty = call.collected.count() == 0;
+        let error = match self.unreadable.first.take().filter(|_| is_empty) {
+            Some(error) => Some(error.into()),
+            None => (is_empty && !is_plain_response).then(|| {
+                let message = "the stream ended before any event came";
+                ToolError::new(Reason::ConnectionCut, message)
+            }),
+        };
+        Ok(self.lost(error, is_plain_response))
+    }
+
+    fn lost(&self, error: Option<ToolError>, must_poll: bool) -> ConnectionEnd {
+        ConnectionEnd::Lost(LostConnection {
+            error,
+            progressed: self.progressed,
+            must_poll,
+            ..LostConnection::default()
+        })
+    }
 }
 
 /// Returns whether an event says that its task goes on.
@@ -221,26 +318,6 @@ impl Unreadable {
         }
         self.first.get_or_insert(error);
         None
-    }
-}
-
-/// Adds an event, and returns whether it brought anything new. An event of an unknown kind brings nothing, and the one
-/// after it is the `first`.
-fn add_event(
-    call: &mut Call<'_>,
-    event: Event,
-    bytes: usize,
-    first: &mut Option<FirstEvent>,
-) -> Result<bool, ToolError> {
-    if matches!(event, Event::Unknown(_)) {
-        return call.add_event(event, bytes, true).map(|()| false);
-    }
-    match (event, first.take()) {
-        (Event::Task(task), Some(FirstEvent::Resumed)) => call.add_snapshot(task, Source::Streamed),
-        (Event::Task(task), Some(FirstEvent::Known(known))) if task == known => {
-            call.add_snapshot(task, Source::Streamed)
-        }
-        (event, _) => call.add_event(event, bytes, true).map(|()| true),
     }
 }
 
@@ -379,57 +456,6 @@ fn is_last(event: &Event, peer: &dyn Peer) -> bool {
         }
         _ => false,
     }
-}
-
-/// Interprets the end of a body. A plain response leaves no stream to resubscribe to.
-fn on_close(
-    call: &Call<'_>,
-    plain_response: bool,
-    progressed: bool,
-    unreadable: Option<PeerError>,
-) -> Result<ConnectionEnd, ToolError> {
-    if call.collected.is_terminal_or_interrupted() || call.collected.kind == Some(Kind::Message) {
-        return Ok(ConnectionEnd::Ended);
-    }
-    let no_event = !plain_response && call.collected.count() == 0;
-    let error = match unreadable {
-        Some(error) if call.collected.count() == 0 => Some(error.into()),
-        _ => no_event.then(|| {
-            let message = "the stream ended before any event came";
-            ToolError::new(Reason::ConnectionCut, message)
-        }),
-    };
-    let must_poll = plain_response;
-    Ok(ConnectionEnd::Lost(LostConnection {
-        error,
-        progressed,
-        must_poll,
-        ..LostConnection::default()
-    }))
-}
-
-/// Interprets the error of a stream.
-fn on_error(
-    call: &Call<'_>,
-    error: PeerError,
-    progressed: bool,
-    place: Place,
-) -> Result<ConnectionEnd, ToolError> {
-    if call.collected.is_terminal_or_interrupted() {
-        return Ok(ConnectionEnd::Ended);
-    }
-    let is_known = call.followed_task().is_some();
-    let (error, must_poll) = match after(place, &error, is_known) {
-        Recovery::Resubscribe => (cut_error(call, &error), false),
-        Recovery::Skip | Recovery::Query if is_known => (error.into(), true),
-        _ => return Err(error.into()),
-    };
-    Ok(ConnectionEnd::Lost(LostConnection {
-        error: Some(error),
-        progressed,
-        must_poll,
-        ..LostConnection::default()
-    }))
 }
 
 fn cut_error(call: &Call<'_>, error: &PeerError) -> ToolError {

@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::environment::SystemEnvironment;
+use base::files::read_bytes;
 use base::jws::KeySet;
 use egress::credential::{
     AssertionKey, AwsKeySource, AwsKeys, AwsSigV4, ClientAuth, CommandCredential, Credential,
@@ -330,21 +331,12 @@ const KEY: &str = "auth/keyFile";
 /// The size limit in bytes. The files hold certificates and keys.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Reads a whole file.
+/// Reads a whole file. It may be a pipe, as a shell passes for `<(…)`.
 ///
 /// # Errors
 /// The file cannot be read or is too large.
 fn read_file(file: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(file)?
-        .take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(io::Error::other(format!(
-            "it is larger than {MAX_FILE_BYTES} bytes"
-        )));
-    }
-    Ok(bytes)
+    read_bytes(File::open(file)?, MAX_FILE_BYTES)
 }
 
 /// Returns the keys of a target; `None` if its card need not be signed.

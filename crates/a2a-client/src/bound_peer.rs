@@ -13,9 +13,9 @@ use peer::{EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind, Task
 
 use super::decoder::{Decoder, parse_error};
 use super::events::SingleEvent;
-use super::http_binding::Request;
-use super::http_binding::{HttpBinding, PlainResponse, StreamResponse};
 use super::http_json::HttpJson;
+use super::interface_client::Request;
+use super::interface_client::{InterfaceClient, PlainResponse, StreamResponse};
 use super::jsonrpc;
 use super::negotiate::InterfaceState;
 
@@ -26,7 +26,7 @@ enum Binding {
 
 /// An interface in one version.
 pub(super) struct BoundPeer {
-    http: HttpBinding,
+    http: InterfaceClient,
     version: Version,
     tenant: Option<String>,
     binding: Binding,
@@ -35,7 +35,7 @@ pub(super) struct BoundPeer {
 impl BoundPeer {
     /// Creates the peer for the interface at `url`. Only 1.0 has tenants.
     pub(super) fn new(
-        http: HttpBinding,
+        http: InterfaceClient,
         transport: Transport,
         url: Url,
         version: Version,
@@ -91,15 +91,23 @@ impl BoundPeer {
     async fn result(&self, response: &PlainResponse) -> Result<Value, PeerError> {
         let decoder = self.decoder();
         let result = |response: &PlainResponse| self.http.result(response, decoder);
-        let Some(documents) = self.http.documents(response).await? else {
+        let url = match &self.binding {
+            Binding::JsonRpc(url) => url,
+            Binding::HttpJson(rest) => &rest.base,
+        };
+        let Some(documents) = self.http.documents(response, url).await? else {
             return result(response);
         };
+        // The check consumes the value, so that memory holds one at a time; the only document needs none.
         let is_answer = |document: &&PlainResponse| match result(document) {
             Ok(found) => decoder.is_reply(found),
             Err(error) => error.kind == PeerErrorKind::Rpc,
         };
-        let answer = documents.iter().rev().find(is_answer);
-        result(answer.or(documents.last()).unwrap_or(response))
+        let answer = match &*documents {
+            [only] => Some(only),
+            all => all.iter().rev().find(is_answer).or(all.last()),
+        };
+        result(answer.unwrap_or(response))
     }
 
     async fn call(&self, request: Request<'_>) -> Result<Value, PeerError> {

@@ -2,13 +2,14 @@
 
 use a2a::{Dialect, Event, Reply, ShapeError, Task, Transport, split_event};
 use base::json::{self, Limits, encoded_bytes};
+use egress::stated_reason;
 use peer::{PeerError, PeerErrorKind, TaskPage, excerpt, is_keep_alive};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::{
-    MAX_ERROR_DATA, code, kind_of, message_in, names_a2a_error, names_protocol_error, parse,
-    reason_in, status_of,
+    MAX_ERROR_DATA, code, kind_of, names_a2a_error, names_protocol_error, parse, reason_in,
+    status_of,
 };
 use super::peer_secrets::PeerSecrets;
 use super::response_json::unreadable;
@@ -208,7 +209,7 @@ enum JsonRpcVersion {
 
 /// Returns the text in JSON that is no event, answer or task, shortened, without secrets.
 fn stated(json: &Value, secrets: &PeerSecrets) -> Option<String> {
-    message_in(json).map(|text| excerpt(&secrets.scrub(text)))
+    stated_reason(json).map(|text| excerpt(&secrets.scrub(text)))
 }
 
 /// Returns the text in the data of an event that is no event of A2A, shortened, without secrets. A word that keeps the

@@ -9,8 +9,8 @@ use std::ops::RangeInclusive;
 
 use a2a::ErrorReason;
 use base::json::encoded_bytes;
-use egress::{NetError, Sent, status_text};
-use http::header::{CONTENT_TYPE, LOCATION};
+use egress::{NetError, Sent, redirect, stated_reason, status_text};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use peer::{PeerError, PeerErrorKind, excerpt};
 use serde_json::Value;
@@ -27,13 +27,8 @@ pub(super) fn from_status(
     secrets: &PeerSecrets,
 ) -> PeerError {
     if status.is_redirection() {
-        let to = headers.get(LOCATION);
-        let to = to.map(|to| String::from_utf8_lossy(to.as_bytes()));
-        let to = to
-            .as_deref()
-            .map(|to| to.split(['?', '#']).next().unwrap_or_default().trim());
         let status_text = status_text(status);
-        let error = match to.filter(|to| !to.is_empty()) {
+        let error = match redirect::location(headers) {
             Some(to) => {
                 // HTTP+JSON adds the path of the operation to its address.
                 let operation = to
@@ -47,7 +42,7 @@ pub(super) fn from_status(
                     PeerErrorKind::RedirectRefused,
                     format!(
                         "the peer responded {status_text} with a redirect to `{}`, which is not followed; if that is the agent's address, set `{setting}` of the target to {address}",
-                        excerpt(&secrets.scrub(to))
+                        excerpt(&secrets.scrub(&*to))
                     ),
                 )
             }
@@ -64,7 +59,9 @@ pub(super) fn from_status(
             error.undelivered()
         };
     }
-    let message = error_message(body).map_or_else(|| String::from_utf8_lossy(body), Cow::Owned);
+    let json = response_json::error_body(body);
+    let message = json.as_ref().and_then(stated_reason);
+    let message = message.map_or_else(|| String::from_utf8_lossy(body), Cow::Borrowed);
     let text = excerpt(&secrets.scrub(message));
     let message = if text.is_empty() {
         format!("the peer responded {}", status_text(status))
@@ -72,19 +69,6 @@ pub(super) fn from_status(
         format!("the peer responded {}: {text}", status_text(status))
     };
     PeerError::new(PeerErrorKind::HttpStatus, message)
-}
-
-/// Returns the message in an error body of HTTP+JSON, JSON-RPC or `application/problem+json`.
-fn error_message(body: &[u8]) -> Option<String> {
-    message_in(&response_json::error_body(body)?).map(str::to_owned)
-}
-
-/// Returns the message in JSON that is an error, or that should be something else and may say why it is not.
-pub(super) fn message_in(json: &Value) -> Option<&str> {
-    let mut messages = ["/error/message", "/message", "/detail"]
-        .iter()
-        .filter_map(|place| json.pointer(place)?.as_str());
-    messages.next()
 }
 
 /// Returns the content type of a response, for a message.
@@ -263,6 +247,7 @@ fn rpc_code(reason: &str) -> Option<i64> {
 mod error_body_tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use http::header::LOCATION;
     use peer::{CardLocation, PeerConfig};
     use serde_json::json;
 
@@ -324,6 +309,25 @@ mod error_body_tests {
             let error = from_status("endpoint", StatusCode::FOUND, &headers, b"", &secrets);
             assert_eq!(error.kind, kind, "{location:?}");
             assert!(!error.message.contains("nowhere") && !error.message.contains("``"));
+        }
+    }
+
+    #[test]
+    fn status_has_the_reason_of_a_server_in_front_of_the_agent() {
+        let url = url::Url::parse("http://a.example/").unwrap();
+        let secrets = PeerSecrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
+        for (body, reason) in [
+            (r#"{"fault": {"faultstring": "no quota"}}"#, "no quota"),
+            (
+                r#"{"title": "Bad", "errors": []}"#,
+                r#"{"title": "Bad", "errors": []}"#,
+            ),
+        ] {
+            let status = StatusCode::FORBIDDEN;
+            let headers = HeaderMap::new();
+            let error = from_status("endpoint", status, &headers, body.as_bytes(), &secrets);
+            let expected = format!("the peer responded 403 Forbidden: {reason}");
+            assert_eq!(error.message, expected);
         }
     }
 

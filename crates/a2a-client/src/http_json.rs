@@ -13,8 +13,8 @@ use a2a::{
 use peer::{BoxFuture, PeerError, PeerErrorKind};
 
 use super::error::{confirms_version, parse};
-use super::http_binding::Request;
-use super::http_binding::{HttpBinding, PlainResponse, StreamResponse};
+use super::interface_client::Request;
+use super::interface_client::{InterfaceClient, PlainResponse, StreamResponse};
 use super::jsonrpc::unserializable;
 use super::negotiate::InterfaceState;
 use super::peer_secrets::PeerSecrets;
@@ -97,7 +97,7 @@ impl HttpJson {
 
     pub(super) async fn call(
         &self,
-        http: &HttpBinding,
+        http: &InterfaceClient,
         request: &Request<'_>,
     ) -> Result<PlainResponse, PeerError> {
         let parts = self.http_request(request, false)?;
@@ -116,7 +116,7 @@ impl HttpJson {
     /// follow one or the other. The client first tries the method that worked last.
     pub(super) async fn stream(
         &self,
-        http: &HttpBinding,
+        http: &InterfaceClient,
         request: &Request<'_>,
     ) -> Result<StreamResponse, PeerError> {
         let open = async |by_get: bool| {

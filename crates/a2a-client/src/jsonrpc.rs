@@ -8,7 +8,7 @@ use base::json;
 use peer::{PeerError, PeerErrorKind};
 
 use super::decoder::ID;
-use super::http_binding::Request;
+use super::interface_client::Request;
 
 /// The initial capacity of a request body, in bytes.
 const BODY_CAPACITY: usize = 1024;

@@ -6,7 +6,7 @@
 //! - `negotiate.rs` chooses interface and version, and keeps the result. `a2a_peer.rs` falls back to another one.
 //! - `ai_catalog.rs` finds agents for a person who adds one.
 //! - `bound_peer.rs` calls one interface in one version: the crate `a2a` writes the parameters, the binding (`jsonrpc.rs` or
-//!   `http_json.rs`) puts them into a body, and `http_binding.rs` sends it, with the address policy, credentials and headers of
+//!   `http_json.rs`) puts them into a body, and `interface_client.rs` sends it, with the address policy, credentials and headers of
 //!   `outgoing.rs`.
 //! - Back, `response_json.rs` bounds the JSON of an answer, `events.rs` and `decoder.rs` read it by the crate `a2a`, and `peer_secrets.rs`
 //!   removes secrets. `error.rs` and `challenge.rs` read refusals.
@@ -36,8 +36,8 @@ mod decoder;
 mod discover;
 mod error;
 mod events;
-mod http_binding;
 mod http_json;
+mod interface_client;
 mod jsonrpc;
 mod negotiate;
 mod outgoing;
@@ -54,7 +54,7 @@ use peer::{CallOptions, CardEtag, Discovered, Peer, PeerConfig, PeerError, PeerP
 
 use a2a_peer::{A2aPeer, Fallback, VersionedInterface};
 use bound_peer::BoundPeer;
-use http_binding::HttpBinding;
+use interface_client::InterfaceClient;
 use negotiate::Route;
 use negotiate::{InterfaceCache, InterfaceKey, InterfaceState};
 
@@ -90,7 +90,7 @@ impl A2aPeerProvider {
             url: route.url.clone(),
             tenant: route.tenant.clone(),
         });
-        let http = HttpBinding::new(
+        let http = InterfaceClient::new(
             Arc::clone(&self.net),
             config,
             &route.url,
@@ -118,7 +118,7 @@ impl A2aPeerProvider {
 
 /// Binds a route to a version.
 fn bind(
-    http: HttpBinding,
+    http: InterfaceClient,
     route: &Route,
     version: Version,
     state: &Arc<InterfaceState>,

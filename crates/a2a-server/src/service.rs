@@ -27,10 +27,10 @@ use base::environment::Environment;
 
 mod active_task;
 mod agents;
-mod background;
 mod cancel;
 mod core;
 mod dedup;
+mod maintenance;
 mod pushes;
 mod quota;
 mod send;
@@ -42,7 +42,7 @@ mod view;
 
 pub use self::agents::AGENT;
 use self::agents::AgentList;
-pub use self::background::Closed;
+pub use self::maintenance::Closed;
 pub use self::status::{
     CLIENT_REMOVED, INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED,
 };
@@ -143,7 +143,7 @@ impl Service {
     pub async fn start(parts: ServiceComponents) -> Result<Self, A2aError> {
         let core = Arc::new(Core::new(parts));
         core.recover().await?;
-        core.spawn_background_work();
+        core.spawn_maintenance();
         Ok(Self { core })
     }
 

@@ -11,7 +11,6 @@ mod limits;
 mod record;
 
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{fmt, io};
@@ -317,21 +316,14 @@ impl Ledger {
     }
 
     fn read(&self) -> Result<Record, RecordError> {
-        let bytes = match fs::metadata(&self.0) {
-            Ok(metadata) if metadata.len() > MAX_FILE_BYTES => {
-                return Err(Self::damaged("it is too large"));
-            }
-            Ok(_) => fs::File::open(&self.0).and_then(|file| {
-                let mut bytes = Vec::new();
-                file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
-                Ok(bytes)
-            }),
-            Err(error) => Err(error),
-        };
-        let bytes = match bytes {
+        let file = files::open_regular(&self.0);
+        let bytes = match file.and_then(|file| files::read_bytes(file, MAX_FILE_BYTES)) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Record::new()),
-            Err(error) => return Err(Self::unusable(error)),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound => return Ok(Record::new()),
+                io::ErrorKind::FileTooLarge => return Err(Self::damaged("it is too large")),
+                _ => return Err(Self::unusable(error)),
+            },
         };
         // A later form may have other members.
         if let Ok(Versioned { version }) = serde_json::from_slice(&bytes)

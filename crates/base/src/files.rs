@@ -222,6 +222,20 @@ pub fn remove_durably(path: &Path) -> io::Result<bool> {
     }
 }
 
+/// Reads an open file of at most `max_bytes`.
+///
+/// # Errors
+/// The file cannot be read, or is larger ([`io::ErrorKind::FileTooLarge`]).
+pub fn read_bytes(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        let message = format!("it has more than {max_bytes} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
+}
+
 /// Creates a file for writing that only its owner can read.
 ///
 /// # Errors

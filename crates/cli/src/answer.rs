@@ -154,6 +154,7 @@ mod tests {
             Some("see\n[file: a.pdf, application/pdf, 5 bytes]")
         );
     }
+
     fn result(state: &str, raw: Value) -> Value {
         let mut summary = json!({"continuation": {"task": {"status": state}}});
         let message = raw["status"]["message"]["parts"][0]["text"].as_str();

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use base::validation::escape;
+use base::{text::utf8, validation::escape};
 use openclaw_server::config::local_gateway;
 use openclaw_server::openclaw_file::{self, Environment, Location, ReadError, substitute};
 use secrecy::ExposeSecret as _;
@@ -243,8 +243,8 @@ fn secret(
 fn file_secret(id: &str, provider: &Value) -> Option<String> {
     let path = openclaw_file::expand_home(provider["path"].as_str()?.into(), variable)?;
     let is_small = fs::metadata(&path).is_ok_and(|found| found.len() <= MAX_SECRETS_BYTES);
-    let text = is_small.then(|| fs::read_to_string(path).ok()).flatten()?;
-    let text = text.trim_start_matches('\u{feff}');
+    let bytes = is_small.then(|| fs::read(path).ok()).flatten()?;
+    let text = utf8(&bytes).ok()?;
     if provider["mode"] == "singleValue" {
         let line = text.strip_suffix('\n').unwrap_or(text);
         let line = line.strip_suffix('\r').unwrap_or(line);

@@ -2,6 +2,7 @@
 
 use base::text::one_line;
 use http::StatusCode;
+use serde_json::Value;
 use url::Url;
 
 /// The maximum length of a message, in bytes: some causes quote the other side.
@@ -87,6 +88,26 @@ pub fn status_text(status: StatusCode) -> String {
         Some(name) => format!("{} {name}", status.as_u16()),
         None => status.as_u16().to_string(),
     }
+}
+
+/// Where the JSON of an error has its reason: in A2A and JSON-RPC, OAuth (RFC 6749 §5.2), problem documents (RFC 9457 §3.1),
+/// and the forms of identity providers and gateways.
+const REASON_PLACES: [&str; 8] = [
+    "/error/message",
+    "/error_description",
+    "/errorSummary",
+    "/message",
+    "/detail",
+    "/fault/faultstring",
+    "/Error",
+    "/ErrorMessage",
+];
+
+/// Returns the reason in JSON that is an error, or that should be something else and may say why it is not.
+#[must_use]
+pub fn stated_reason(json: &Value) -> Option<&str> {
+    let mut places = REASON_PLACES.iter();
+    places.find_map(|place| json.pointer(place)?.as_str())
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ use crate::credential::Trust;
 
 pub use address::AddressPolicy;
 pub use auth::Authorization;
-pub use error::{NetError, NetFault, Sent, status_text};
+pub use error::{NetError, NetFault, Sent, stated_reason, status_text};
 pub use http::ReqwestClient;
 pub use http::{Duplex, Upgrade};
 pub use oauth2::sign_in;

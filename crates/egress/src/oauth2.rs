@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
@@ -33,7 +33,10 @@ use base::json::{self, Limits};
 use base::redact::Secrets;
 use base::text::{first_chars, one_line};
 
-use super::{HttpClient, NetError, NetFault, Request, Response, Sent, body, redirect, status_text};
+use super::{
+    HttpClient, NetError, NetFault, Request, Response, Sent, body, redirect, stated_reason,
+    status_text,
+};
 
 /// The timeout of a token request: other calls may wait for the same token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -246,10 +249,7 @@ async fn post<'a>(
         client,
         sent,
         status: response.status,
-        location: response.headers.get(LOCATION).map(|to| {
-            let to = String::from_utf8_lossy(to.as_bytes());
-            to.split(['?', '#']).next().unwrap_or_default().to_owned()
-        }),
+        location: redirect::location(&response.headers),
         body,
     })
 }
@@ -520,22 +520,9 @@ impl Answer<'_> {
 
     /// Returns the text of an error that is none of OAuth: of a gateway in front of the server, or in a form of its own.
     fn other_reason(&self) -> Option<String> {
-        const PLACES: [&str; 8] = [
-            "/error_description",
-            "/errorSummary",
-            "/detail",
-            "/message",
-            "/title",
-            "/fault/faultstring",
-            "/Error",
-            "/ErrorMessage",
-        ];
         let json: Option<Value> = json::from_slice(&self.body, Limits::NONE).ok();
         let text = match &json {
-            Some(json) => {
-                let mut texts = PLACES.iter().filter_map(|at| json.pointer(at)?.as_str());
-                texts.next()?.into()
-            }
+            Some(json) => stated_reason(json).or(json["title"].as_str())?.into(),
             None => String::from_utf8_lossy(&self.body),
         };
         let text = self.redacted(text.trim());

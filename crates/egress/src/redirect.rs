@@ -1,7 +1,7 @@
 //! Follows redirects within one origin.
 
 use http::header::LOCATION;
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
 use super::{HttpClient, NetError, NetFault, Request, Response, Sent};
@@ -63,6 +63,14 @@ fn next_hop(request: &Request, response: &Response) -> Option<Url> {
     }
     let next = request.url.join(location).ok()?;
     (next.origin() == request.url.origin()).then_some(next)
+}
+
+/// Returns where a redirect leads to, for a message: without the query, which may contain a secret. `None` without an address.
+#[must_use]
+pub fn location(headers: &HeaderMap) -> Option<String> {
+    let location = String::from_utf8_lossy(headers.get(LOCATION)?.as_bytes());
+    let address = location.split(['?', '#']).next().unwrap_or_default().trim();
+    (!address.is_empty()).then(|| address.to_owned())
 }
 
 #[cfg(test)]

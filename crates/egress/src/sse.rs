@@ -22,6 +22,7 @@ use launchdarkly_sdk_transport::{HttpTransport, ResponseFuture, TransportError};
 use memchr::memchr2;
 use parking_lot::Mutex;
 use serde::de::IgnoredAny;
+use url::Url;
 
 use super::body::{BodyRest, error_prefix, prefix};
 use super::event_lines::{BodyForm, EventCap, EventLines, JsonLines, MAX_BLANK_BYTES, form_of};
@@ -165,17 +166,17 @@ async fn begins_with_events(mut body: ByteStream) -> (bool, ByteStream) {
 const MAX_KEPT_EVENTS: usize = 64;
 
 /// Returns the data of the last `MAX_KEPT_EVENTS` events in a whole body that begins like events, and `None` for another body.
-/// `place` is its address, for the error.
+/// `url` is its address, for the error.
 ///
 /// # Errors
 /// As [`EventReader::next`].
-pub async fn data_in(body: &Bytes, place: &str) -> Option<Result<Vec<String>, NetError>> {
+pub async fn data_in(body: &Bytes, url: &Url) -> Option<Result<Vec<String>, NetError>> {
     if form_of(body) != Some(BodyForm::Events) {
         return None;
     }
     let once: ByteStream = Box::pin(stream::iter([Ok(body.clone())]));
     let read = async {
-        let mut reader = EventReader::new(once, body.len(), place.to_owned())?;
+        let mut reader = EventReader::new(once, body.len(), super::error::place(url))?;
         let mut kept = VecDeque::new();
         while let Some(item) = reader.next().await.transpose()? {
             if let SseItem::Event { data, .. } = item {

@@ -240,6 +240,7 @@ impl ServeConfig {
         let mut config = match path {
             None => Value::Object(serde_json::Map::new()),
             Some(path) => {
+                // It may be a pipe, as a shell passes for `<(…)`.
                 let text = fs::read_to_string(path).map_err(|e| {
                     let message = format!("cannot read the file: {e}");
                     ConfigError::at("", message)

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::{fs, io};
 
+use base::files::{open_regular, read_bytes};
+use base::text::utf8;
 use serde_json::{Map, Value};
 
 pub use crate::executor::expand_home;
@@ -58,9 +59,9 @@ pub fn locate(variable: impl Fn(&str) -> Option<OsString>) -> Option<Location> {
 /// # Errors
 /// A file cannot be read, is not valid, or must not be included.
 pub fn read(file: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Result<Value, ReadError> {
-    let text = fs::read_to_string(file).map_err(ReadError::Io)?;
+    let bytes = fs::read(file).map_err(ReadError::Io)?;
     let file = std::path::absolute(file).map_err(ReadError::Io)?;
-    let value = parse(&text).map_err(ReadError::Invalid)?;
+    let value = parse(&bytes).map_err(ReadError::Invalid)?;
     let roots = roots(&file, variable);
     let include = Include {
         roots: &roots,
@@ -70,8 +71,8 @@ pub fn read(file: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Result<
 }
 
 /// Parses JSON, or else JSON5. The error contains only the position.
-fn parse(text: &str) -> Result<Value, String> {
-    let text = text.trim_start_matches('\u{feff}');
+fn parse(bytes: &[u8]) -> Result<Value, String> {
+    let text = utf8(bytes)?;
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);
     }
@@ -169,8 +170,9 @@ impl Include<'_> {
                 "it is outside the directory of the configuration; OPENCLAW_INCLUDE_ROOTS allows others",
             ));
         }
-        let text = read_bounded(&real).map_err(|error| failed(&error.to_string()))?;
-        let value = parse(&text).map_err(|cause| failed(&cause))?;
+        let file_bytes = open_regular(&real).and_then(|file| read_bytes(file, MAX_INCLUDE_BYTES));
+        let file_bytes = file_bytes.map_err(|error| failed(&error.to_string()))?;
+        let value = parse(&file_bytes).map_err(|cause| failed(&cause))?;
         let mut chain = self.chain.clone();
         chain.push(file);
         let nested = Include {
@@ -183,19 +185,6 @@ impl Include<'_> {
 
 fn no_path() -> String {
     format!("`{INCLUDE}` is neither a path nor a list of paths")
-}
-
-fn read_bounded(file: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let file = fs::File::open(file)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    file.take(MAX_INCLUDE_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_INCLUDE_BYTES {
-        return Err(io::Error::other("it is larger than 2 MiB"));
-    }
-    Ok(text)
 }
 
 /// Merges `from` into `into`: joins lists, merges objects, and replaces everything else.
@@ -288,8 +277,8 @@ impl Environment {
             .or_else(|| Some(file.parent()?.to_owned()));
         let file = directory.unwrap_or_default().join(".env");
         let is_small = fs::metadata(&file).is_ok_and(|found| found.len() <= MAX_BYTES);
-        let text = is_small.then(|| fs::read_to_string(&file).ok()).flatten();
-        let mut added: HashMap<_, _> = text.as_deref().map(parse_dotenv).unwrap_or_default();
+        let bytes = is_small.then(|| fs::read(&file).ok()).flatten();
+        let mut added = parse_dotenv(&bytes.unwrap_or_default());
         let own = &config["env"];
         let groups = [own.as_object(), own["vars"].as_object()];
         for (name, value) in groups.into_iter().flatten().flatten() {
@@ -318,11 +307,9 @@ impl Environment {
 base::debug_fields!(self: Environment { file });
 
 /// Parses the lines `NAME=VALUE`, as the package dotenv does. The last value of a name counts. Ignores other lines.
-fn parse_dotenv(text: &str) -> HashMap<String, String> {
-    text.trim_start_matches('\u{feff}')
-        .lines()
-        .filter_map(entry)
-        .collect()
+fn parse_dotenv(bytes: &[u8]) -> HashMap<String, String> {
+    let text = utf8(bytes).unwrap_or_default();
+    text.lines().filter_map(entry).collect()
 }
 
 fn entry(line: &str) -> Option<(String, String)> {

@@ -224,8 +224,7 @@ pub(super) async fn in_file(
     let name = file.display();
     let text = read_bounded(file, MAX_CARD_BYTES as u64)
         .map_err(|error| format!("cannot read `{name}`: {error}"))?;
-    let text = text.trim_start_matches('\u{feff}');
-    let card: Value = json::from_str(text, CARD_LIMITS)
+    let card: Value = json::from_str(&text, CARD_LIMITS)
         .map_err(|error| format!("`{name}` cannot be read as JSON: {error}"))?;
     if let (Some(url), Value::Object(_)) = (card["target_url"].as_str(), &card["peer_card"]) {
         let given = normal_url(url).map_err(|fault| format!("`{name}`: `target_url` {fault}"))?;

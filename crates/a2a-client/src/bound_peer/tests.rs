@@ -46,7 +46,7 @@ fn peer_at(
         answer_bytes: 1 << 20,
     };
     let secrets = Arc::new(PeerSecrets::new(config));
-    let http = HttpBinding::new(net, config, &url, &[], limits, secrets).unwrap();
+    let http = InterfaceClient::new(net, config, &url, &[], limits, secrets).unwrap();
     let state = Arc::default();
     BoundPeer::new(http, transport, url, Version::V1_0, None, &state)
 }

@@ -12,7 +12,7 @@ use std::{env, fmt};
 use base::json::{self, Limits};
 use base::process::{self, Ended, Finished};
 use base::redact::{MARK, Secrets};
-use base::text::shortened;
+use base::text::{shortened, utf8};
 use base::visible::visible;
 use http::HeaderValue;
 use secrecy::SecretString;
@@ -234,8 +234,7 @@ impl CommandCredential {
     /// Reads a token and its lifetime in seconds.
     fn bearer(&self, out: &[u8]) -> Result<(String, Option<f64>), String> {
         let Some(object) = object(out)? else {
-            let text = str::from_utf8(out).unwrap_or_default();
-            let line = text.trim_start_matches('\u{feff}').trim();
+            let line = utf8(out)?.trim();
             return Ok((in_header(line)?, None));
         };
         let field = |name: &str| object.get(name).filter(|value| !value.is_null());
@@ -297,8 +296,8 @@ fn absolute_paths(list: &OsStr) -> Option<OsString> {
 
 /// Reads a JSON object; `None` for a text that is no JSON. No error quotes the text.
 pub(super) fn object(out: &[u8]) -> Result<Option<Value>, String> {
-    let text = str::from_utf8(out).map_err(|_| "it printed bytes that are not UTF-8")?;
-    let text = text.trim_start_matches('\u{feff}').trim();
+    let text = utf8(out).map_err(|_| "it printed bytes that are not UTF-8")?;
+    let text = text.trim();
     if text.is_empty() {
         return Err("it printed nothing".to_owned());
     }

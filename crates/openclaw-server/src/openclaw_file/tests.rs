@@ -87,7 +87,7 @@ fn configuration_is_where_openclaw_looks_for_it() {
 #[test]
 fn lines_are_read_like_dotenv() {
     let text = "\u{feff}# comment\nA=1\n export B = two words # note\nC='#3'\nD=\"x\\ny\"\nE=\nF=a=b\n1 x\nG=`a'b`\nA=last\r\n";
-    let read = parse_dotenv(text);
+    let read = parse_dotenv(text.as_bytes());
     for (name, value) in [
         ("A", "last"),
         ("B", "two words"),

@@ -152,3 +152,37 @@ async fn endless_stream_stops_at_the_deadline() {
     assert_eq!(result["summary"]["wait_expired"], true, "{result}");
     assert_eq!(text(&result), "one ");
 }
+
+#[tokio::test(start_paused = true)]
+async fn task_that_ended_before_the_deadline_is_complete() {
+    let patient = PollIntervals {
+        idle: Duration::from_millis(10),
+        final_wait: Duration::from_secs(60),
+        ..quick()
+    };
+    let streamed = vec![piece("a", "one ", false), fake::status("completed")];
+    for (stream, polls, calls) in [
+        (
+            SubscribeReply::Events(streamed, StreamEnd::Hang),
+            vec![],
+            &["stream"][..],
+        ),
+        (
+            first_events(StreamEnd::Hang),
+            vec![completed(&["one "])],
+            &["stream", "get"],
+        ),
+    ] {
+        let fixture = streams_at(patient.clone(), vec![stream], polls);
+
+        let result = fixture.call(within(send(), 1000)).await;
+
+        let summary = &result["summary"];
+        assert_eq!(state(&result), "completed", "{result}");
+        assert!(
+            summary["incomplete"].is_null() && summary["wait_expired"].is_null(),
+            "{result}"
+        );
+        assert_eq!(fixture.calls(), calls);
+    }
+}

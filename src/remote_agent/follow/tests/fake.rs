@@ -36,6 +36,8 @@ pub(super) enum StreamEnd {
     Flood,
     /// Sends an event of an unknown kind every 10 s.
     Unknown,
+    /// Sends events of an unknown kind endlessly, without a pause.
+    UnknownFlood,
     /// Sends these events after the first poll, and hangs.
     Later(&'static [&'static str]),
 }
@@ -392,8 +394,10 @@ impl EventStream for ScriptedStream {
             (None, StreamEnd::Close | StreamEnd::Answer) => None,
             (None, StreamEnd::Cut) => Some(Err(peer_error(PeerErrorKind::Net(NetFault::Cut)))),
             (None, StreamEnd::Flood) => Some(Ok((Event::read(status("working")).unwrap(), 100))),
-            (None, StreamEnd::Unknown) => {
-                tokio::time::sleep(Duration::from_secs(10)).await;
+            (None, StreamEnd::Unknown | StreamEnd::UnknownFlood) => {
+                if self.1 == StreamEnd::Unknown {
+                    tokio::time::sleep(Duration::from_secs(10)).await;
+                }
                 let event = json!({"kind": "weather", "taskId": "t"});
                 Some(Ok((Event::read(event).unwrap(), 100)))
             }

@@ -111,3 +111,37 @@ async fn stream_of_unknown_events_is_polled_like_a_silent_one() {
         assert_eq!(fixture.calls(), [first, "get", "get"]);
     }
 }
+
+#[tokio::test]
+async fn flood_of_unknown_events_delays_neither_polls_nor_the_end() {
+    let working = PollReply::Task(task("working", json!([])));
+    for (state_so_far, polls, calls) in [
+        (
+            "working",
+            vec![working, completed(&["one "])],
+            &["stream", "get", "get"][..],
+        ),
+        ("completed", vec![], &["stream"]),
+    ] {
+        let events = vec![piece("a", "one ", false), fake::status(state_so_far)];
+        let flood = SubscribeReply::Events(events, StreamEnd::UnknownFlood);
+        let fixture = streams_at(poll_soon(), vec![flood], polls);
+        let result = fixture.call(within(send(), 20_000)).await;
+        assert_eq!(state(&result), "completed", "{result}");
+        assert_eq!(text(&result), "one ", "{result}");
+        assert_eq!(fixture.calls(), calls);
+    }
+}
+
+#[tokio::test]
+async fn ended_task_that_a_poll_found_is_requested_once() {
+    let ended = PollReply::Task(task("completed", json!([])));
+    let fixture = streams_at(
+        poll_soon(),
+        vec![first_events(StreamEnd::Hang)],
+        vec![ended],
+    );
+    let result = fixture.call(send()).await;
+    assert_eq!(text(&result), "one ", "{result}");
+    assert_eq!(fixture.calls(), ["stream", "get"]);
+}

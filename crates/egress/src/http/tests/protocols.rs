@@ -16,8 +16,9 @@ async fn non_http_response_is_a_protocol_error() {
 #[tokio::test]
 async fn peer_of_another_protocol_is_named_and_may_have_the_request() {
     for answer in [
-        // An alert of TLS, the settings of HTTP/2, and greetings.
+        // An alert and a handshake of TLS, the settings of HTTP/2, and greetings.
         &b"\x15\x03\x01\x00\x02\x02\x46"[..],
+        b"\x16\x03\x03\x00\x04\x0e\x00\x00\x00",
         b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x80",
         b"220 mail.example.com ESMTP\r\n\r\n",
         b"SSH-2.0-OpenSSH\r\n",

@@ -34,7 +34,7 @@ const GZIP: &[u8] = b"\x1f\x8b";
 
 /// Sends the requests of one call to one interface.
 #[derive(Clone)]
-pub(super) struct HttpBinding {
+pub(super) struct InterfaceClient {
     net: Arc<dyn HttpClient>,
     authorization: Option<Authorization>,
     headers: HeaderMap,
@@ -70,9 +70,9 @@ pub(super) struct PlainResponse {
     pub(super) body: Bytes,
 }
 
-impl HttpBinding {
-    /// Creates a binding to `url`, which keeps `secrets` out of responses. Sends credentials only if `url` is on an origin that
-    /// they were configured for.
+impl InterfaceClient {
+    /// Creates a client of the interface at `url`, which keeps `secrets` out of responses. Sends credentials only if `url`
+    /// is on an origin that they were configured for.
     pub(super) fn new(
         net: Arc<dyn HttpClient>,
         config: &PeerConfig,
@@ -284,12 +284,13 @@ impl HttpBinding {
         }
     }
 
-    /// Returns the data of each event in a response that is a stream of events; `None` for another one.
+    /// Returns the data of each event in the response of `url`, if it is a stream of events; `None` for another one.
     pub(super) async fn documents(
         &self,
         response: &PlainResponse,
+        url: &Url,
     ) -> Result<Option<Vec<PlainResponse>>, PeerError> {
-        let Some(all) = sse::data_in(&response.body, "the response").await else {
+        let Some(all) = sse::data_in(&response.body, url).await else {
             return Ok(None);
         };
         let documents = all

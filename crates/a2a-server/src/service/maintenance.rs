@@ -1,4 +1,4 @@
-//! Background work and the shutdown that ends it: recovery of tasks, cancel requests from other servers, and deletion
+//! Maintenance, and the shutdown that ends it: recovery of tasks, cancel requests from other servers, and deletion
 //! of old tasks.
 
 use std::sync::Arc;
@@ -100,8 +100,8 @@ impl Core {
         }
     }
 
-    /// Spawns the background work, which runs until the server shuts down.
-    pub(super) fn spawn_background_work(self: &Arc<Self>) {
+    /// Spawns the maintenance, which runs until the server shuts down.
+    pub(super) fn spawn_maintenance(self: &Arc<Self>) {
         // Subscribe before the server accepts messages, so that it misses no request.
         let requests = self.store.cancel_requests();
         self.run_until_closing(|core| async move { core.forward_cancellations(requests).await });
