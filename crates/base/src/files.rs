@@ -70,16 +70,9 @@ pub fn read_checked(
     max_bytes: u64,
     check: impl FnOnce(&Path, &fs::Metadata) -> io::Result<()>,
 ) -> io::Result<String> {
-    let mut text = String::new();
     let file = open_regular(path)?;
     check(path, &file.metadata()?)?;
-    file.take(max_bytes + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > max_bytes {
-        true => Err(io::Error::other(format!(
-            "it has more than {max_bytes} bytes"
-        ))),
-        false => Ok(text),
-    }
+    io::read_to_string(&*read_bytes(file, max_bytes)?)
 }
 
 /// Returns options that create a file readable only by its owner.
