@@ -115,6 +115,16 @@ impl Artifacts {
         }
     }
 
+    /// Records that no piece is missing.
+    pub(super) fn close_gap(&mut self) {
+        if self.gap != Gap::None {
+            self.gap = Gap::None;
+            for entry in &mut self.entries {
+                entry.since_gap = None;
+            }
+        }
+    }
+
     pub(super) fn gap(&self) -> Gap {
         self.gap
     }
@@ -214,12 +224,7 @@ impl Artifacts {
         } else {
             self.reorder(changes);
         }
-        if self.gap != Gap::None {
-            self.gap = Gap::None;
-            self.entries
-                .iter_mut()
-                .for_each(|entry| entry.since_gap = None);
-        }
+        self.close_gap();
         Ok(changed)
     }
 

@@ -119,7 +119,7 @@ impl Collected {
 
     /// Records that a query has shown all that the ended task has.
     pub(super) fn set_whole(&mut self) {
-        self.open_gap(Gap::None);
+        self.artifacts.close_gap();
         self.has_lost_text = false;
     }
 

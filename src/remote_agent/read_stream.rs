@@ -74,8 +74,13 @@ pub(super) async fn read_stream(
     first: Option<FirstEvent>,
 ) -> Result<ConnectionEnd, ToolError> {
     let mut connection = Connection::new(call, first);
+    let mut expired = Ok(());
     loop {
-        let event = match connection.next(call, peer, &mut *stream).await? {
+        let step = match expired {
+            Ok(()) => connection.next(call, peer, &mut *stream).await?,
+            Err(error) => connection.at_deadline(call, error)?,
+        };
+        let event = match step {
             StreamStep::Event(event) => event,
             StreamStep::Ended(task) => {
                 if let Some(task) = task {
@@ -95,7 +100,7 @@ pub(super) async fn read_stream(
         if let Some(end) = end {
             return Ok(end);
         }
-        call.deadline.check_expired()?;
+        expired = call.deadline.check_expired();
     }
 }
 
@@ -133,7 +138,7 @@ impl Connection {
         }
     }
 
-    /// Waits for the next event within the time of the call. If the task has ended by then, its connection has too.
+    /// Waits for the next event within the time of the call.
     async fn next(
         &mut self,
         call: &mut Call<'_>,
@@ -147,7 +152,11 @@ impl Connection {
             // The event names the task that the message began.
             false => deadline.run_answer(next).await,
         };
-        let Err(error) = step else { return step };
+        step.or_else(|error| self.at_deadline(call, error))
+    }
+
+    /// Returns the end of the connection if the time of the call is over, as `error` says, and the task has ended by then.
+    fn at_deadline(&mut self, call: &Call<'_>, error: ToolError) -> Result<StreamStep, ToolError> {
         let task = self.silence.ended.take().map(|(task, _)| task);
         let collected = &call.collected;
         let is_whole = collected.is_terminal_or_interrupted() && collected.gap() == Gap::None;

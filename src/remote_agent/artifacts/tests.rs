@@ -153,6 +153,15 @@ fn filled_gap_is_not_open() {
 }
 
 #[test]
+fn piece_after_a_closed_gap_opens_none() {
+    let mut all = one_two();
+    all.open_gap(Gap::Open);
+    all.close_gap();
+    add(&mut all, "a", "three", true);
+    assert_eq!(all.gap(), Gap::None);
+}
+
+#[test]
 fn piece_after_snapshot_reveals_a_gap() {
     let mut all = Artifacts::new(&limits(10, 1000));
     all.open_gap(Gap::Unlikely);

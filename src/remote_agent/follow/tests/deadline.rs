@@ -186,3 +186,19 @@ async fn task_that_ended_before_the_deadline_is_complete() {
         assert_eq!(fixture.calls(), calls);
     }
 }
+
+#[tokio::test]
+async fn task_that_ended_is_complete_at_the_deadline_of_a_stream_that_goes_on() {
+    let patient = PollIntervals {
+        final_wait: Duration::from_secs(60),
+        ..quick()
+    };
+    let streamed = vec![piece("a", "one ", false), fake::status("completed")];
+    let flood = SubscribeReply::Events(streamed, StreamEnd::UnknownFlood);
+    let fixture = streams_at(patient, vec![flood], vec![]);
+
+    let result = fixture.call(within(send(), 300)).await;
+
+    assert_eq!(state(&result), "completed", "{result}");
+    assert!(result["summary"]["wait_expired"].is_null(), "{result}");
+}
