@@ -185,8 +185,9 @@ impl GroupCall<'_> {
             .map(|_| self.tool_call.cancel.child_token())
             .collect();
         let calls = requests.into_iter().zip(&stops).enumerate();
-        let calls = calls
-            .filter_map(|(place, (request, stop))| Some(self.call(place, request?, stop.clone())));
+        let calls = calls.filter_map(|(place, (request, stop))| {
+            Some(self.settle(place, request?, stop.clone()))
+        });
         let mut running: FuturesUnordered<_> = calls.collect();
         let mut is_decided = false;
         while let Some(ended) = running.next().await {
@@ -218,6 +219,22 @@ impl GroupCall<'_> {
 
     fn may_cancel(&self) -> bool {
         matches!(self.action, Action::Send | Action::Watch)
+    }
+
+    /// Runs the call of the member at `place`. Reads the state of a task that has ended before its cancellation.
+    async fn settle(&self, place: usize, request: Value, stop: CancellationToken) -> Ended {
+        let mut look = request.clone();
+        look["action"] = Action::Status.as_str().into();
+        let ended = self.call(place, request, stop.clone()).await;
+        let has_ended = |error| refused_cancellation(error) == "not_cancelable";
+        if self.action != Action::Cancel || !ended.outcome.as_ref().is_err_and(has_ended) {
+            return ended;
+        }
+        let looked = self.call(place, look, stop).await;
+        match looked.outcome.is_ok() {
+            true => looked,
+            false => ended,
+        }
     }
 
     /// Runs the call of the member at `place`.

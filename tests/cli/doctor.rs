@@ -101,6 +101,35 @@ async fn doctor_names_the_fault_of_an_agent_and_a_repair() {
 }
 
 #[tokio::test]
+async fn doctor_reports_an_unset_variable_once() {
+    let peers = start_desk().await;
+    let auth = json!({"type": "bearer", "token": {"source": "env", "id": "NO_SUCH_TOKEN"}});
+    let target = json!({"alias": "desk", "baseUrl": peers.origin("desk"), "auth": auth});
+    let config = config_file("doctor-unset", &json!({ "targets": [target] }));
+    let output = run(&["doctor", "--config", &config]).await;
+    let errors = output
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("error"));
+    assert_eq!(errors.count(), 1, "{}", output.stdout);
+    assert_contains(
+        &output.stdout,
+        &["repair: Set the variable `NO_SUCH_TOKEN`"],
+    );
+}
+
+#[tokio::test]
+async fn configuration_without_agents_is_named_as_such() {
+    let config = config_file("doctor-empty", &json!({}));
+    for args in [&["doctor"][..], &["send", "hi"], &["list"]] {
+        let output = run(&[args, &["--config", &config]].concat()).await;
+        assert_exit_code(&output, 2);
+        let shown = output.stdout + &output.stderr;
+        assert_contains(&shown, &["no agents are configured", "to `targets`"]);
+    }
+}
+
+#[tokio::test]
 async fn doctor_without_network_reports_the_lookup() {
     let output = run(&["doctor", "--url", "http://desk.invalid"]).await;
     assert_exit_code(&output, 3);

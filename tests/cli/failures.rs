@@ -19,6 +19,87 @@ async fn peer_refusal_is_a_failure() {
 }
 
 #[tokio::test]
+async fn token_in_place_of_its_variable_is_not_printed() {
+    let token = "rat_Hf7ZqP0aXw9b_3kd";
+    let pair = format!("X-Key={token}");
+    let auth = json!({"type": "bearer", "token": {"source": "env", "id": token}});
+    let target = json!({"alias": "desk", "baseUrl": "http://127.0.0.1:9", "auth": auth});
+    let config = config_file("token-as-name", &json!({ "targets": [target] }));
+    let url = ["--url", "http://127.0.0.1:9"];
+    for (args, text) in [
+        (
+            &["send", "hi", url[0], url[1], "--bearer-env", token][..],
+            "`--bearer-env` takes",
+        ),
+        (
+            &[
+                "send",
+                "--json",
+                "hi",
+                url[0],
+                url[1],
+                "--header-env",
+                &pair,
+            ],
+            "`--header-env` takes",
+        ),
+        (
+            &["doctor", url[0], url[1], "--bearer-env", "$TOKEN"],
+            "without the leading `$`",
+        ),
+        (
+            &[
+                "targets",
+                "--gateway",
+                "ws://127.0.0.1:9",
+                "--gateway-token-env",
+                token,
+            ],
+            "`--gateway-token-env` takes",
+        ),
+        (
+            &[
+                "mcp",
+                "--print-config",
+                "claude-code",
+                url[0],
+                url[1],
+                "--bearer-env",
+                token,
+            ],
+            "not its value",
+        ),
+        (
+            &["gateway", "status", "--token-env", token],
+            "`--token-env` takes",
+        ),
+        (&["send", "hi", "--config", &config], "not its value"),
+        (
+            &["send", "hi", "--json", "--config", &config],
+            "not its value",
+        ),
+        (&["doctor", "--config", &config], "not its value"),
+        (&["targets", "--config", &config], "not its value"),
+    ] {
+        let output = run(args).await;
+        let shown = output.stdout + &output.stderr;
+        assert_contains(&shown, &[text]);
+        assert!(!shown.contains(token), "{args:?}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn taken_port_names_the_option_of_the_command() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let state = scratch("mcp-taken").display().to_string();
+    let output = run(&["mcp", "--listen", &address, "--state-dir", &state]).await;
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["`--listen`"]);
+    assert!(!output.stderr.contains("`--port"), "{}", output.stderr);
+}
+
+#[tokio::test]
 async fn output_that_cannot_be_written_is_a_failure() {
     let reply = json!({"result": message("Hello.")});
     let peers = start_desk(json!({"message/send": [reply], "message/stream": [reply]})).await;

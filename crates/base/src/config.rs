@@ -18,6 +18,7 @@ use url::Url;
 
 use crate::json::{self, Limits};
 use crate::validation;
+use crate::variable_name::{shown_reference, variable_fault};
 
 /// Defines a group of settings: a struct with the default of each field beside it. Without `= DEFAULT`, the default is
 /// that of the type. In JSON, a name is in camelCase, and a missing setting has its default.
@@ -83,6 +84,17 @@ pub fn parse<T: DeserializeOwned>(
         let form = secret_form.filter(|_| is_secret).map(str::to_owned);
         let mut error = ConfigError::at(place, form.unwrap_or(message));
         if let ValidationErrorKind::Required { property } = violation.kind() {
+            let place = violation.instance_path();
+            let beside = validator
+                .iter_errors(&value)
+                .filter(|other| other.instance_path() == place);
+            for other in beside {
+                if let ValidationErrorKind::AdditionalProperties { unexpected } = other.kind() {
+                    let unknown = unexpected.first().map_or("", String::as_str);
+                    error.message +=
+                        &format!("; no key `{}` is known there", unknown.escape_debug());
+                }
+            }
             error.missing_key = property.as_str().map(str::to_owned);
         }
         return Err(error);
@@ -186,7 +198,7 @@ impl Secret {
     pub fn value(&self) -> Result<&SecretString, String> {
         match self {
             Self::Known(value) | Self::Resolved(value) => Ok(value),
-            Self::Unresolved { source, id } => Err(format!("{source}:{id}")),
+            Self::Unresolved { source, id } => Err(shown_reference(source, id)),
         }
     }
 
@@ -204,9 +216,14 @@ impl Secret {
             });
         };
         let value = variable(name).filter(|value| !value.is_empty());
-        value.map(SecretString::from).ok_or_else(|| {
-            format!("the environment variable `{name}` is not set; put the secret there")
-        })
+        value
+            .map(SecretString::from)
+            .ok_or_else(|| match variable_fault(name) {
+                Some(fault) => format!("the `id` of the secret {fault}"),
+                None => {
+                    format!("the environment variable `{name}` is not set; put the secret there")
+                }
+            })
     }
 }
 
@@ -214,7 +231,9 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(_) | Self::Resolved(_) => f.write_str(REDACTED),
-            Self::Unresolved { source, id } => write!(f, "SecretRef({source}:{id})"),
+            Self::Unresolved { source, id } => {
+                write!(f, "SecretRef({})", shown_reference(source, id))
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::config::Secret;
 use crate::files;
+use crate::variable_name::variable_fault;
 
 /// The variable in which systemd names the directory with the credentials of a unit.
 const CREDENTIALS_DIRECTORY: &str = "CREDENTIALS_DIRECTORY";
@@ -119,8 +120,10 @@ impl fmt::Display for KeySource {
         match self {
             Self::KeyFile(path) => write!(f, "the file `{}`", path.display()),
             Self::Key(secret) => match secret.variable() {
-                Some(name) => write!(f, "the variable `{name}`"),
-                None => f.write_str("the secret"),
+                Some(name) if variable_fault(name).is_none() => {
+                    write!(f, "the variable `{name}`")
+                }
+                _ => f.write_str("the secret"),
             },
             Self::Credential(name) => write!(f, "the credential `{name}`"),
         }

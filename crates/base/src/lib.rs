@@ -50,4 +50,5 @@ pub mod redact;
 pub mod run_slots;
 pub mod text;
 pub mod validation;
+pub mod variable_name;
 pub mod visible;

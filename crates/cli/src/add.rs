@@ -441,6 +441,7 @@ impl Args {
         target: &Value,
         file: &SettingsFile,
     ) -> Result<String, Failure> {
+        self.credentials.check()?;
         if let Some((option, variable)) = self.credentials.unset_variables().first() {
             return Err(Failure::usage(format!(
                 "the environment variable `{variable}` of `{option}` {}; set it and start again",

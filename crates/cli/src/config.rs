@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::{env, fs};
 
 use base::json::{self, Limits};
+use base::variable_name::{shown_reference, variable_fault};
 use serde_json::{Map, Value, json};
 
 use super::exit::Failure;
@@ -116,16 +117,35 @@ impl UnsetVariable {
     /// Returns an error message with a hint, as a sentence. `env_file` is OpenClaw's `.env`, where the settings are OpenClaw's.
     #[must_use]
     pub fn sentence_with(&self, env_file: Option<&Path>) -> String {
-        let Self { variable, paths } = self;
-        let repair = match env_file {
-            Some(file) => format!("set it, or add it to `{}`", file.display()),
-            None => "set it and start again".to_owned(),
+        let repair = match (variable_fault(&self.variable), env_file) {
+            (Some(_), _) => "",
+            (None, Some(file)) => &format!("; set it, or add it to `{}`", file.display()),
+            (None, None) => "; set it and start again",
         };
-        format!(
-            "the secret at `{}` is read from the environment variable `{variable}`, which {}; {repair}",
-            paths.join("` and `"),
-            unset_reason(variable)
-        )
+        self.fault() + repair
+    }
+
+    /// Returns the error message without a hint.
+    pub(crate) fn fault(&self) -> String {
+        let Self { variable, paths } = self;
+        let paths = paths.join("` and `");
+        match variable_fault(variable) {
+            Some(fault) => format!("the `id` of the secret at `{paths}` {fault}"),
+            None => format!(
+                "the secret at `{paths}` is read from the environment variable `{variable}`, which {}",
+                unset_reason(variable)
+            ),
+        }
+    }
+
+    /// Returns the hint alone, as a sentence.
+    pub(crate) fn repair(&self, env_file: Option<&Path>) -> String {
+        let variable = &self.variable;
+        match (variable_fault(variable), env_file) {
+            (Some(_), _) => "Put the secret into an environment variable, and write the name of the variable there.".to_owned(),
+            (None, Some(file)) => format!("Set the variable `{variable}`, or add it to `{}`.", file.display()),
+            (None, None) => format!("Set the variable `{variable}` and start again."),
+        }
     }
 }
 
@@ -135,6 +155,18 @@ pub(crate) fn unset_reason(variable: &str) -> &'static str {
         Some(value) if value.is_empty() => "is empty",
         Some(value) if value.to_str().is_none() => "is not UTF-8",
         _ => "is not set",
+    }
+}
+
+/// Refuses the value of an option if it is neither a variable of the environment nor the plausible name of one.
+///
+/// # Errors
+/// The value may be the secret itself, so the message does not show it.
+pub(crate) fn check_variable(option: &str, name: &str) -> Result<(), Failure> {
+    let is_set = env::var_os(name).is_some();
+    match variable_fault(name).filter(|_| !is_set) {
+        Some(fault) => Err(Failure::usage(format!("`{option}` {fault}"))),
+        None => Ok(()),
     }
 }
 
@@ -150,8 +182,9 @@ impl UnsetVariables {
 
     /// Returns the missing variables that the library's error `text` names as `SOURCE:ID`.
     pub fn named_in(&self, text: &str) -> impl Iterator<Item = &UnsetVariable> {
-        self.iter()
-            .filter(move |unset| text.contains(&format!("`env:{}`", unset.variable)))
+        self.iter().filter(move |unset| {
+            text.contains(&format!("`{}`", shown_reference("env", &unset.variable)))
+        })
     }
 
     /// Prints on standard error which variables the failed call needs.
@@ -332,6 +365,24 @@ mod tests {
             assert_eq!(resolved, config);
             assert_eq!(missing.iter().collect::<Vec<_>>(), [&unset]);
         }
+    }
+
+    #[test]
+    fn value_in_place_of_a_name_is_not_shown() {
+        let value = "rat_Hf7ZqP0aXw";
+        let config = json!({"gateway": {"token": {"source": "env", "id": value}}}).to_string();
+        let (_, missing) = resolve(&config, |_| None).unwrap();
+        let unset = missing
+            .named_in("the token `env:…` is not there")
+            .next()
+            .unwrap();
+        let failure = check_variable("--bearer-env", value).unwrap_err();
+        let shown = unset.sentence() + &unset.repair(None) + &failure.message;
+        assert!(
+            !shown.contains(value) && shown.contains("not its value"),
+            "{shown}"
+        );
+        assert!(check_variable("--bearer-env", "NO_SUCH").is_ok());
     }
 
     #[test]

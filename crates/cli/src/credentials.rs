@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{exit::Failure, text::shell};
+use super::{config::check_variable, exit::Failure, text::shell};
 
 /// How the command authenticates to the agent of `--url`. A secret is named by its environment variable, never written.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -185,12 +185,25 @@ impl CredentialArgs {
         bearer.or_else(|| pairs.next())
     }
 
-    /// Returns the unset environment variables that the options name, each with its option.
-    pub(super) fn unset_variables(&self) -> Vec<(&'static str, &str)> {
+    /// Refuses values that are not names of environment variables.
+    ///
+    /// # Errors
+    /// See [`check_variable`].
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let mut named = self.variables();
+        named.try_for_each(|(option, name)| check_variable(option, name))
+    }
+
+    /// Returns the environment variables that the options name, each with its option.
+    fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let headers = self.header_env.iter();
         let headers = headers.map(|header| ("--header-env", header.variable.as_str()));
-        let named = self.secret_of_auth().into_iter().chain(headers);
-        named
+        self.secret_of_auth().into_iter().chain(headers)
+    }
+
+    /// Returns the unset environment variables that the options name, each with its option.
+    pub(super) fn unset_variables(&self) -> Vec<(&'static str, &str)> {
+        self.variables()
             .filter(|(_, name)| std::env::var(name).unwrap_or_default().is_empty())
             .collect()
     }

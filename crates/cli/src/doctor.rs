@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use base::environment::unix_seconds;
 use base::redact::is_credential_header;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use openclaw_remote_agent::sign_in::issuer_faults;
+use openclaw_remote_agent::{remote_agent::Reason, sign_in::issuer_faults};
 use serde_json::{Value, json};
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
     openclaw::{is_secret_place, visit},
     output::Findings,
     pin, sign_in,
-    target::{NAME_AN_AGENT, PeerArgs},
+    target::{PeerArgs, name_an_agent},
     text::{field, line},
 };
 
@@ -93,7 +93,7 @@ async fn check(
         };
     if !peers.is_known()? {
         let message = "no agent is configured".to_owned();
-        let repair = format!("N{}.", &NAME_AN_AGENT[1..]);
+        let repair = format!("N{}.", &name_an_agent()[1..]);
         findings.error("agents", message, &repair);
         return Ok(Exit::Usage);
     }
@@ -136,9 +136,11 @@ async fn check(
         None => "the settings are valid".to_owned(),
     };
     findings.ok("configuration", message);
-    for unset in instance.unset_variables().iter() {
-        let message = peers.unset_sentence(unset);
-        findings.error("secrets", message, "");
+    let unset = instance.unset_variables();
+    let env_file = loaded.openclaw.as_ref();
+    let env_file = env_file.map(|files| files.environment.file());
+    for variable in unset.iter() {
+        findings.error("secrets", variable.fault(), &variable.repair(env_file));
     }
     let caller = json!({"agent_id": peers.agent(), "user": peers.user(), "list_tasks": true});
     let caller = caller.to_string();
@@ -183,7 +185,13 @@ async fn check(
         let is_signed_out = signed_out
             .iter()
             .any(|alias| target["target_alias"] == **alias);
-        if is_signed_out && failure(target).is_some_and(hints::names_sign_in) {
+        let lacks_variable = |error: &Value| {
+            Reason::in_error(error) == Some(Reason::CredentialUnresolved)
+                && unset.named_in(&field(error, "message")).next().is_some()
+        };
+        let is_same =
+            |error| (is_signed_out && hints::names_sign_in(error)) || lacks_variable(error);
+        if failure(target).is_some_and(is_same) {
             // The finding above is the same.
             continue;
         }
@@ -198,6 +206,12 @@ async fn check(
         let alias = field(target, "alias");
         let message = format!("{alias}: its card is in the settings, and not read from the agent");
         findings.ok("agent", message);
+    }
+    if targets.is_empty() && peers.aliases().is_empty() {
+        let message = "no agents are configured".to_owned();
+        let repair = format!("Add one to `targets`, or {}.", name_an_agent());
+        findings.error("agents", message, &repair);
+        return Ok(Exit::Usage);
     }
     if targets.is_empty() {
         let message = "no target allows the calling agent".to_owned();

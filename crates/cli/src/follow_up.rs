@@ -156,7 +156,8 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
 /// The timeout of a call.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(super) struct TimeoutArgs {
-    /// How long to wait: 500ms, 5s, 10m or 1h; a followed task continues after it
+    /// How long to wait: 500ms, 5s, 10m or 1h; a followed task continues after it [default: 25s for a followed task
+    /// (limits.waitMs), else 2m (defaults.timeoutMs)]
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "timeout_ms")]
     timeout: Option<Duration>,
 

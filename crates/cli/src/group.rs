@@ -188,7 +188,10 @@ pub(super) fn print(envelope: &Value, to_answer: &[String], options: Option<&str
             // Its state says so.
             Some("canceled") if result["state"] == "canceled" => "",
             Some("canceled") => ", cancelled",
-            Some("not_cancelable") => ", could not be cancelled",
+            Some("not_cancelable") => match result["state"].as_str() {
+                Some("completed" | "failed" | "rejected") => ", has ended before",
+                _ => ", could not be cancelled",
+            },
             Some(_) => ", perhaps not cancelled",
         };
         let error = result["error"]["message"].as_str().map(text::line);

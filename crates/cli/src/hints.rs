@@ -22,7 +22,8 @@ pub(super) struct About<'a> {
 
 /// Returns a hint for a failed call. The commands in it have the options of this one, so that a user can paste them.
 pub(super) fn hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<String> {
-    let mut hint = general_hint(envelope, peers, about)?;
+    let hint = general_hint(envelope, peers, about)?;
+    let mut hint = peers.local.with_flags(hint);
     let of_agents = peers.options();
     let of_task = about.task_options.unwrap_or_default();
     for (command, options) in [
@@ -407,7 +408,7 @@ pub(super) fn invalid_arguments(details: &Value, named: Option<&str>) -> Option<
 }
 
 /// Returns whether the request named no agent and there is no default, or named an unknown agent.
-fn lacks_target(details: &Value) -> bool {
+pub(super) fn lacks_target(details: &Value) -> bool {
     let errors = details["errors"].as_array().map_or(&[][..], Vec::as_slice);
     errors.iter().any(|error| {
         let (place, keyword) = (&error["instancePath"], &error["keyword"]);

@@ -208,6 +208,7 @@ impl Args {
 
     /// Checks the agent in the same way as `openclaw remote-agent add`, and returns the agent's name.
     async fn check_agent(&self, url: &str, verbose: bool) -> Result<String, Failure> {
+        self.credentials.check()?;
         if let Some((option, variable)) = self.credentials.unset_variables().first() {
             return Err(Failure::usage(format!(
                 "the environment variable `{variable}` of `{option}` {}; set it here and in the environment of the gateway, \

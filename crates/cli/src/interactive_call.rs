@@ -21,7 +21,7 @@ use super::{
     instance::Instance,
     output::{LineWriter, note, print_error},
     screen::{AnswerWriter, Screen, is_waiting},
-    target::{PeerArgs, TargetArgs},
+    target::{PeerArgs, TargetArgs, no_agents},
     text::{self, shell},
 };
 
@@ -506,6 +506,9 @@ pub(super) fn call_error(
         return (peers.unset_sentence(unset), None);
     }
     let details = &error["details"];
+    if hints::lacks_target(details) && about.alias.is_none() && peers.aliases().is_empty() {
+        return (no_agents(), None);
+    }
     let invalid = match reason {
         Some(Reason::InvalidRequest) => hints::invalid_arguments(details, about.alias),
         _ => None,
@@ -575,6 +578,11 @@ fn print_next_steps(
         }
     }
     if ends_with_command {
+        if allows("can_cancel") {
+            note(
+                "its gateway ends with this command, and the task and its vote with it; add the missing agents with `--gateway-agent NAME=approve` (a triad needs alpha, beta and charlie), and send again",
+            );
+        }
         return;
     }
     if let Some(id) = continuation["conversation"]["context_id"].as_str() {

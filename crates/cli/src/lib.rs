@@ -88,6 +88,7 @@ struct Cli {
 enum Command {
     #[cfg(feature = "conformance")]
     Demo(demo::Args),
+    #[command(alias = "list")]
     Targets(targets::Args),
     Card(targets::CardArgs),
     Add(Box<add::Args>),

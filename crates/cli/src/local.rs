@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::{
+    config::check_variable,
     exit::Failure,
     gateway::embedded::{Embedded, scripted},
     text::shell,
@@ -56,6 +57,29 @@ impl LocalArgs {
         self.embedded
     }
 
+    /// Returns a text of the library with the options of this command in place of the settings of its gateway. It suggests no
+    /// listing of a gateway that ends with this command.
+    pub(super) fn with_flags(&self, text: String) -> String {
+        if !self.is_set() {
+            return text;
+        }
+        let flags = [
+            ("gateway.url", "`--gateway`"),
+            ("gateway.token", "the variable of `--gateway-token-env`"),
+        ];
+        let text = flags.iter().fold(text, |text, (setting, flag)| {
+            let quoted = text.replace(&format!("`{setting}`"), flag);
+            quoted.replace(setting, flag)
+        });
+        match text.split_once("; `remote-agent targets") {
+            Some((before, rest)) if self.embedded => {
+                let end = rest.find(". ").map_or(".", |end| &rest[end..]);
+                format!("{before}{end}")
+            }
+            _ => text,
+        }
+    }
+
     /// Starts the gateway and the agents of `--gateway embedded`, and replaces the option's value by the address of that
     /// gateway.
     ///
@@ -101,6 +125,7 @@ impl LocalArgs {
             "allowRemote": !is_this_machine(&url),
         });
         if let Some(variable) = &self.gateway_token_env {
+            check_variable("--gateway-token-env", variable)?;
             settings["token"] = json!({"source": "env", "id": variable});
         }
         if let Some(dialect) = &self.gateway_dialect {
@@ -212,6 +237,26 @@ mod tests {
             assert!(message.contains(advice), "{message}");
             assert!(!message.contains("s3cret"), "{message}");
         }
+    }
+
+    #[test]
+    fn texts_of_the_library_name_the_options() {
+        let text = "is `gateway.url` its address? Check gateway.token; `remote-agent targets` shows them. Else wait.";
+        assert_eq!(LocalArgs::default().with_flags(text.to_owned()), text);
+        let shown = named("ws://x").with_flags(text.to_owned());
+        let options = "is `--gateway` its address? Check the variable of `--gateway-token-env`";
+        assert_eq!(
+            shown,
+            format!("{options}; `remote-agent targets` shows them. Else wait.")
+        );
+        let embedded = LocalArgs {
+            embedded: true,
+            ..named("ws://x")
+        };
+        assert_eq!(
+            embedded.with_flags(text.to_owned()),
+            format!("{options}. Else wait.")
+        );
     }
 
     #[test]

@@ -16,8 +16,23 @@ use super::{
 };
 use base::config::with_presumed_scheme;
 
-/// The hint for a call without a known agent.
-pub(super) const NAME_AN_AGENT: &str = "name a configuration with `--config FILE`, an agent with `--url URL`, or the local gateway with `--gateway URL`; `openclaw remote-agent add URL` adds one to OpenClaw's settings, which this command reads, too";
+/// The options that name agents, for a hint.
+pub(super) const NAME_AN_AGENT: &str = "name a configuration with `--config FILE` (`remote-agent add URL --config FILE` writes one), an agent with `--url URL`, or the local gateway with `--gateway URL`";
+
+/// Returns the hint for a call without a known agent. With OpenClaw's settings it needs no option.
+pub(super) fn name_an_agent() -> String {
+    format!(
+        "{NAME_AN_AGENT}; `openclaw remote-agent add URL` adds one to OpenClaw's settings, which this command reads, too"
+    )
+}
+
+/// Returns the message about a configuration without agents.
+pub(super) fn no_agents() -> String {
+    format!(
+        "no agents are configured; add one to `targets` of the configuration, or {}",
+        name_an_agent()
+    )
+}
 
 /// The alias of the agent that `--url` names.
 pub(super) const AD_HOC: &str = "target";
@@ -219,7 +234,7 @@ impl PeerArgs {
 
     /// Returns a text of the library with the settings of this command in the commands that it suggests.
     pub(super) fn with_source(&self, text: &str) -> String {
-        with_source(text, &self.source())
+        self.local.with_flags(with_source(text, &self.source()))
     }
 
     /// Returns an envelope with the settings of this command in the commands that the message of its error suggests.

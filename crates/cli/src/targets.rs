@@ -12,7 +12,7 @@ use super::{
     interactive_call::print_call_error,
     output::{LineWriter, note},
     pin, sign_in,
-    target::{NAME_AN_AGENT, PeerArgs},
+    target::{PeerArgs, no_agents},
     tasks,
     text::{self, Table, field, terminal_width, wrap},
 };
@@ -92,9 +92,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
                 "every target allows only some agents (targets[].allowedAgents); name the calling agent with `--agent NAME`",
             ));
         }
-        return Err(Failure::usage(format!(
-            "no agents are configured; add one to `targets` of the configuration, or {NAME_AN_AGENT}"
-        )));
+        return Err(Failure::usage(no_agents()));
     }
     Ok(exit)
 }

@@ -164,10 +164,17 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     }
     let known = merge(&targets, recorded);
     let mut is_complete = true;
+    let mut has_members = false;
     for target in &targets {
         if let Some(why) = missing_list(target, peers) {
             is_complete = false;
-            note(format_args!("{}: {why}", text::line(&alias(target))));
+            let is_member = target["status"].is_string() && list_error(target).is_none();
+            match is_member {
+                true if has_members => {}
+                true => note("the agents of a gateway keep no list of their tasks"),
+                false => note(format_args!("{}: {why}", text::line(&alias(target)))),
+            }
+            has_members |= is_member;
         }
         for missing in missing_tasks(target) {
             note(format_args!("{}: {missing}", text::line(&alias(target))));

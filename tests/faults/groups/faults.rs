@@ -296,6 +296,33 @@ async fn continuation_adds_no_group_and_replaces_none() {
 }
 
 #[tokio::test]
+async fn cancelled_group_shows_the_tasks_that_ended_before() {
+    let meanwhile = |id: &str| {
+        let mut script = answers(id, "done");
+        let working = json!({"result": super::task(id, "working", "")});
+        script["rpc"]["message/send"] = working.clone();
+        script["rpc"]["message/stream"] = json!({"sse": [working]});
+        script
+    };
+    let scripts = [("a", meanwhile("t1")), ("b", meanwhile("t2"))];
+    let agents = Agents::start(scripts, json!({})).await;
+    let sent = agents.send(json!({})).await;
+    let mut continuation = sent["summary"]["continuation"].clone();
+    for member in continuation["group"]["members"].as_array_mut().unwrap() {
+        member["state"] = "working".into();
+        member["task"]["status"] = "working".into();
+        member["task"]["can_cancel"] = true.into();
+    }
+    let request = json!({"action": "cancel", "continuation": continuation, "timeout_ms": 20_000});
+    let canceled = agents.call(&request).await;
+    assert_eq!(states(&canceled), ["completed", "completed"]);
+    assert_eq!(group(&canceled)["results"][0]["canceled"], "not_cancelable");
+    assert_eq!(group(&canceled)["decided_by"], "all");
+    assert_eq!(canceled["summary"]["next_step"], Value::Null);
+    assert_eq!(agents.count("a", "tasks/cancel"), 1);
+}
+
+#[tokio::test]
 async fn fifty_groups_complete_under_the_limits() {
     let agents = Agents::start(
         [

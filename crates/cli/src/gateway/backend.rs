@@ -17,7 +17,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::config::{ConfigArgs, VARIABLE, resolve};
+use crate::config::{ConfigArgs, VARIABLE, check_variable, resolve};
 use crate::exit::Failure;
 use crate::instance::{Instance, Library};
 use crate::traces::SECRET_VARIABLES;
@@ -94,6 +94,13 @@ impl BackendArgs {
     /// # Errors
     /// `--target` has no configuration.
     pub(super) fn config(&self) -> Result<Option<BackendConfig>, Failure> {
+        for (option, variable) in [
+            ("--model-key-env", &self.model_key_env),
+            ("--openclaw-token-env", &self.openclaw_token_env),
+        ] {
+            let checked = variable.as_ref().map(|name| check_variable(option, name));
+            checked.transpose()?;
+        }
         let secret = |variable: &Option<String>| {
             variable.clone().map(|id| Secret::Unresolved {
                 source: "env".to_owned(),

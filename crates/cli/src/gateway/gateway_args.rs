@@ -25,7 +25,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    config::unset_reason,
+    config::{check_variable, unset_reason},
     exit::{Exit, Failure},
     instance,
 };
@@ -137,6 +137,7 @@ impl GatewayArgs {
             Some(variable) => match env::var(variable).ok().filter(|value| !value.is_empty()) {
                 Some(value) => Some(SecretString::from(value)),
                 None => {
+                    check_variable("--token-env", variable)?;
                     let message = format!(
                         "the environment variable `{variable}` {}; put the key or token in it",
                         unset_reason(variable)

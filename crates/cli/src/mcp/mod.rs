@@ -199,7 +199,9 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
             let config = args.http.config(listen)?;
             options.key = Some(key::read_or_create(&args.http.state_dir()?)?);
             let body_bytes = config.limits.http().body_bytes;
-            let frontend = Frontend::bind(config).await.map_err(serve::start_failure)?;
+            let frontend = Frontend::bind(config).await.map_err(|error| {
+                serve::start_failure(error, "`--listen`, whose port 0 selects a free one")
+            })?;
             print_started(&frontend);
             let server = McpServer::new(source.tool(), options);
             let app = router(

@@ -73,7 +73,7 @@ impl Opened {
         // A host gets the agents of OpenClaw only if its user names them.
         if self.peers.names_nothing() {
             return Err(Failure::usage(format!(
-                "no agent is known; {NAME_AN_AGENT}"
+                "no agent is known; {NAME_AN_AGENT}; `--openclaw` takes the agents of OpenClaw's settings"
             )));
         }
         let mut config = self.peers.config()?;

@@ -144,6 +144,11 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
                     table.add_row([client.name.clone(), role.to_owned(), (*from).to_owned()]);
                 }
                 lines.write(table.render());
+            } else if !config.state_dir.is_dir() {
+                note(format_args!(
+                    "there is no state directory `{}`, so no clients; `remote-agent serve clients add` creates it, and `--state-dir` names another",
+                    config.state_dir.display()
+                ));
             } else {
                 note(NO_CLIENTS);
                 warn_about_open_server(&config).await;

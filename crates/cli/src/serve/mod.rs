@@ -110,7 +110,9 @@ async fn run_server(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
         ));
     }
     let Shutdown { stop, force } = exit::on_signals()?;
-    let server = Server::bind(config).await.map_err(start_failure)?;
+    let server = Server::bind(config)
+        .await
+        .map_err(|error| start_failure(error, "`--port`, or let `--port 0` select a free one"))?;
     let lines = LineWriter::default();
     print_started(&server, args.json, &lines);
     if let Err(reason) = server.ready().await {
@@ -172,15 +174,15 @@ fn print_started(server: &Server, as_json: bool, lines: &LineWriter) {
     ));
 }
 
-/// Converts the error of a server that cannot start.
-pub(crate) fn start_failure(error: StartError) -> Failure {
+/// Converts the error of a server that cannot start. `flag` is how the command selects another port.
+pub(crate) fn start_failure(error: StartError, flag: &str) -> Failure {
     let exit = match &error {
         StartError::Config(_) => Exit::Usage,
         _ => Exit::Failed,
     };
     let next = match &error {
         StartError::Listen { error, .. } if error.kind() == ErrorKind::AddrInUse => {
-            "; another program uses the port: choose another with `--port`, or let `--port 0` select a free one"
+            &format!("; another program uses the port: choose another with {flag}")
         }
         StartError::Listen { .. } => {
             "; choose an address of this machine and a port that this user may use"

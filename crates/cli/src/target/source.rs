@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{NAME_AN_AGENT, PeerArgs, check_url};
+use super::{PeerArgs, check_url, name_an_agent};
 use crate::{
     config::UnsetVariable,
     exit::Failure,
@@ -33,6 +33,7 @@ impl PeerArgs {
         }
         if let Some(url) = &self.url {
             check_url(url)?;
+            self.credentials.check()?;
             return Ok(Loaded::own(json!({"targets": [self.ad_hoc()]}).to_string()));
         }
         if self.config.is_set() {
@@ -41,7 +42,8 @@ impl PeerArgs {
         match self.discovered()? {
             Some(loaded) => Ok(loaded.clone()),
             None => Err(Failure::usage(format!(
-                "no agent is known; {NAME_AN_AGENT}"
+                "no agent is known; {}",
+                name_an_agent()
             ))),
         }
     }

@@ -28,7 +28,7 @@ use url::Url;
 
 use super::Page;
 use crate::{
-    config::unset_reason,
+    config::{check_variable, unset_reason},
     exit::{Exit, Failure},
     gateway::trust,
     output::note,
@@ -134,6 +134,7 @@ impl TaskSourceArgs {
         let Some(variable) = &self.bearer_env else {
             return Ok(None);
         };
+        check_variable("--bearer-env", variable)?;
         match std::env::var(variable) {
             Ok(token) if !token.is_empty() => Ok(Some(token)),
             _ => Err(Failure::usage(format!(

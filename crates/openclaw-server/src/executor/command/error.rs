@@ -35,7 +35,7 @@ impl CommandError {
             .filter(|folder| !folder.is_dir());
         if let Some(folder) = folder {
             let text = format!(
-                "`working_directory` is `{}`, which is not a directory",
+                "`--working-directory` (in a configuration `workingDirectory`) is `{}`, which is not a directory",
                 folder.display()
             );
             return Self::new("working_directory_not_found", text);
@@ -56,7 +56,7 @@ impl CommandError {
     fn not_found(settings: &CommandSettings) -> Self {
         let path = settings.openclaw_path.display();
         let text = format!(
-            "there is no command `{path}`; install OpenClaw, or set `openclaw_path` to its path"
+            "there is no command `{path}`; install OpenClaw, or set `--openclaw-path` (in a configuration `openclawPath`) to its path"
         );
         Self::new("binary_not_found", text)
     }
@@ -64,7 +64,7 @@ impl CommandError {
     fn not_executable(settings: &CommandSettings) -> Self {
         let path = settings.openclaw_path.display();
         let text = format!(
-            "`{path}` cannot be executed; set `openclaw_path` to the command of OpenClaw, and make it executable"
+            "`{path}` cannot be executed; set `--openclaw-path` (in a configuration `openclawPath`) to the command of OpenClaw, and make it executable"
         );
         Self::new("binary_not_executable", text)
     }
@@ -185,7 +185,7 @@ impl CommandError {
             }
             Some(0) => Self::new(
                 "invalid_json",
-                with_stderr("the command printed no JSON answer; check that `openclaw_path` is OpenClaw's command".into()),
+                with_stderr("the command printed no JSON answer; check that `--openclaw-path` (in a configuration `openclawPath`) is OpenClaw's command".into()),
             ),
             code => {
                 let lower = stderr.to_ascii_lowercase();

@@ -27,9 +27,15 @@ const TOKEN_HELP: &str = "OPENCLAW_GATEWAY_TOKEN in the environment does the sam
 /// Returns the text for the server's log: the error, and what the operator should do.
 pub(super) fn for_operator(error: &PeerError) -> String {
     match error.kind {
-        PeerErrorKind::Gateway(E::AuthRequired) => format!("{error}; {TOKEN_HELP}"),
-        _ => error.to_string(),
+        PeerErrorKind::Gateway(E::AuthRequired) => with_flags(&format!("{error}; {TOKEN_HELP}")),
+        _ => with_flags(&error.to_string()),
     }
+}
+
+/// Adds the flags of `serve` to the settings in a text of the gateway's client.
+fn with_flags(text: &str) -> String {
+    let named = text.replace("`gateway.url`", "`gateway.url` (`--gateway`)");
+    named.replace("`gateway.token`", "`gateway.token` (`--gateway-token-env`)")
 }
 
 /// Returns whether the error means that an agent, or the majority of the triad, is not connected.

@@ -12,7 +12,7 @@ async fn missing_command_is_named() {
     let (reason, text) = failure(&executor).await;
     assert_eq!(reason, "binary_not_found");
     assert!(
-        text.contains("/nowhere/openclaw") && text.contains("openclaw_path"),
+        text.contains("/nowhere/openclaw") && text.contains("`--openclaw-path`"),
         "{text}"
     );
     assert_eq!(executor.ready().await.unwrap_err().0, text);
@@ -69,7 +69,7 @@ async fn each_failed_exit_has_its_own_reason() {
     let broke = "status 3; its last output was: it broke";
     for (script, reason, expected) in [
         ("", "no_output", "printed nothing"),
-        ("echo hello", "invalid_json", "openclaw_path"),
+        ("echo hello", "invalid_json", "openclawPath"),
         ("echo '{\"payloads\":['", "invalid_json", "JSON"),
         ("echo '{\"other\":1}'", "invalid_json", "JSON"),
         ("echo it broke >&2; exit 3", "exit_status", broke),
