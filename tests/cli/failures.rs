@@ -73,6 +73,18 @@ async fn token_in_place_of_its_variable_is_not_printed() {
             &["gateway", "status", "--token-env", token],
             "`--token-env` takes",
         ),
+        (
+            &[
+                "add",
+                url[1],
+                "--force",
+                "--config",
+                &config,
+                "--bearer-env",
+                token,
+            ],
+            "`--bearer-env` takes",
+        ),
         (&["send", "hi", "--config", &config], "not its value"),
         (
             &["send", "hi", "--json", "--config", &config],

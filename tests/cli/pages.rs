@@ -79,7 +79,7 @@ const PUBLISHES: &str = "docs/how-to/release.md";
 
 /// Texts of pages with their replacements in the shell: the binary is on the `PATH`, and the scripted agent has its own
 /// commands.
-const SUBSTITUTIONS: [(&str, &str); 4] = [
+const SUBSTITUTIONS: [(&str, &str); 5] = [
     ("cargo build --release", ":"),
     ("\"Write the report\"", "'ask Publish it?'"),
     (
@@ -87,6 +87,8 @@ const SUBSTITUTIONS: [(&str, &str); 4] = [
         "'usage Summarize incident 44.'",
     ),
     ("export PATH=$PWD/target/release:$PATH", ":"),
+    // The first job of the script is the gateway that the page needs.
+    ("kill %1  ", "kill %?serve  "),
 ];
 
 fn root(path: &str) -> PathBuf {

@@ -126,6 +126,8 @@ enum Place {
 /// # Errors
 /// There is no such agent, it cannot be called, or the file cannot be changed. The file is unchanged then.
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
+    // `--force` writes no secret into the file either.
+    args.credentials.check()?;
     let file = args.settings_file();
     let mut is_from_catalog = false;
     let found = match args.place()? {
@@ -441,7 +443,6 @@ impl Args {
         target: &Value,
         file: &SettingsFile,
     ) -> Result<String, Failure> {
-        self.credentials.check()?;
         if let Some((option, variable)) = self.credentials.unset_variables().first() {
             return Err(Failure::usage(format!(
                 "the environment variable `{variable}` of `{option}` {}; set it and start again",

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use base::variable_name::variable_fault;
 use serde_json::{Map, Value, json};
 
-use super::{config::check_variable, exit::Failure, text::shell};
+use super::{exit::Failure, text::shell};
 
 /// How the command authenticates to the agent of `--url`. A secret is named by its environment variable, never written.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -220,6 +221,18 @@ impl CredentialArgs {
             *path = absolute.to_string_lossy().into_owned();
         }
         Ok(self)
+    }
+}
+
+/// Refuses the value of an option if it is neither a variable of the environment nor the plausible name of one.
+///
+/// # Errors
+/// The value may be the secret itself, so the message does not show it.
+pub(crate) fn check_variable(option: &str, name: &str) -> Result<(), Failure> {
+    let is_set = std::env::var_os(name).is_some();
+    match variable_fault(name).filter(|_| !is_set) {
+        Some(fault) => Err(Failure::usage(format!("`{option}` {fault}"))),
+        None => Ok(()),
     }
 }
 

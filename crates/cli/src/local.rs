@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::{
-    config::check_variable,
+    credentials::check_variable,
     exit::Failure,
     gateway::embedded::{Embedded, scripted},
     text::shell,

@@ -17,7 +17,8 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::config::{ConfigArgs, VARIABLE, check_variable, resolve};
+use crate::config::{ConfigArgs, VARIABLE, resolve};
+use crate::credentials::check_variable;
 use crate::exit::Failure;
 use crate::instance::{Instance, Library};
 use crate::traces::SECRET_VARIABLES;

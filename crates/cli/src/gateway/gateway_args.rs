@@ -25,7 +25,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    config::{check_variable, unset_reason},
+    config::unset_reason,
+    credentials::check_variable,
     exit::{Exit, Failure},
     instance,
 };

@@ -28,7 +28,8 @@ use url::Url;
 
 use super::Page;
 use crate::{
-    config::{check_variable, unset_reason},
+    config::unset_reason,
+    credentials::check_variable,
     exit::{Exit, Failure},
     gateway::trust,
     output::note,
