@@ -498,18 +498,6 @@ fn check_finds_what_makes_every_message_fail() {
     fixture.1.check(&scopes, at(0)).unwrap();
 }
 
-#[cfg(unix)]
-#[test]
-fn pipe_in_the_place_of_the_file_is_refused() {
-    let fixture = Fixture::new();
-    let path = fixture.1.path();
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let made = std::process::Command::new("mkfifo").arg(path).status();
-    assert!(made.unwrap().success());
-    let message = unusable(fixture.1.check_file());
-    assert!(message.contains("no regular file"), "{message}");
-}
-
 #[test]
 fn file_lies_in_the_state_directory_that_is_set() {
     let home = |name: &str| (name == "HOME").then(|| "/home/a".into());
