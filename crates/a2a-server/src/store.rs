@@ -354,7 +354,8 @@ pub enum StoreError {
     /// The store failed. Contains what failed, why, and what to do.
     #[error("{0}")]
     Failed(String),
-    /// The store refuses changes until its operator acts, and has not made this one. Contains why, and what to do.
+    /// The store refuses changes until its operator acts. It has told no subscriber of this one, but may have stored a part of
+    /// it. Contains why, and what to do.
     #[error("{0}")]
     Refused(String),
     /// The store works, but cannot read this task. Contains why, and what to do.

@@ -343,7 +343,7 @@ fn refusal(_: &Method, path: &str, refused: &A2aError) -> Response {
         }
         _ => problem_body(status, &refused.text),
     };
-    error::answer(status, refused, body)
+    error::json_error_response(status, refused, body)
 }
 
 /// Returns an error of HTTP itself, without an envelope of the API.

@@ -76,7 +76,7 @@ pub(crate) fn rest(version: Version, failure: &Failure) -> Response {
         Version::V0_3 => status_0_3(failure.error.reason),
     });
     let body = rest_body(version, &failure.error, status);
-    answer(status, &failure.error, body)
+    json_error_response(status, &failure.error, body)
 }
 
 /// Returns the `data` of the last event of a failed stream.
@@ -118,7 +118,7 @@ pub(crate) fn rpc(id: &Id, failure: &Failure) -> Response {
         | ErrorReason::Unavailable => reason.status().0,
         _ => StatusCode::OK,
     });
-    answer(status, &failure.error, rpc_body(id, &failure.error))
+    json_error_response(status, &failure.error, rpc_body(id, &failure.error))
 }
 
 /// Returns the body over JSON-RPC. Both versions have the same format, because 0.3 allows any `data`.
@@ -206,7 +206,7 @@ fn type_0_3(reason: ErrorReason) -> &'static str {
 }
 
 /// Returns a response with a JSON body, and the headers that the error requires.
-pub fn answer(status: StatusCode, error: &A2aError, body: impl Serialize) -> Response {
+pub fn json_error_response(status: StatusCode, error: &A2aError, body: impl Serialize) -> Response {
     let body = serde_json::to_vec(&body).unwrap_or_default();
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;

@@ -363,6 +363,14 @@ fn to_store_error(error: &RedisError, script: &str, address: &str) -> StoreError
     }
 }
 
+/// What Redis 6.2 to 7.2 and later ones write of a denied channel or key. The name of a user has no spaces.
+const OF_CHANNELS: [&str; 3] = [
+    "of the channels",
+    "the channel mentioned",
+    "access a channel",
+];
+const OF_KEYS: [&str; 2] = ["of the keys", "access a key"];
+
 /// Says which right a user lacks, and the rule that grants it.
 fn denied(text: &str, script: &str, address: &str) -> String {
     let commands = |names: Vec<&str>| {
@@ -374,16 +382,17 @@ fn denied(text: &str, script: &str, address: &str) -> String {
         let is_part = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'|' | b'-');
         !name.is_empty() && name.len() <= 32 && name.bytes().all(is_part)
     };
+    let contains = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     let named = text.split_once("run the '").map(|(_, rest)| rest);
     let named = named.and_then(|rest| rest.split('\'').next());
     let of_line: Vec<&str> = commands_of_line(text, script);
     let (denied, rule) = match named.filter(is_name) {
         Some(name) => commands(vec![name]),
-        None if text.contains("channel") => {
+        None if contains(&OF_CHANNELS) => {
             let all = "use the channels under the prefix".to_owned();
             (all, "&PREFIX*".to_owned())
         }
-        None if text.contains("key") => {
+        None if contains(&OF_KEYS) => {
             let all = "use the keys under the prefix".to_owned();
             (all, "~PREFIX*".to_owned())
         }

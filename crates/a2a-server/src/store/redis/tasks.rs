@@ -262,7 +262,10 @@ type Field = Option<Text>;
 /// The fields [`JSON_FIELDS`] of a task.
 pub(super) type JsonRow = (Field, Field, Field, Field, Field, Option<Vec<u8>>);
 
-/// The names of the fields of a [`JsonRow`].
+/// The maximum size of a field of a task other than its record, in bytes, as in `bounded_text` of the scripts.
+pub(super) const MAX_TEXT: usize = 4096;
+
+/// The names of the fields of a [`JsonRow`]. The record is the last one.
 pub(super) const JSON_FIELDS: [&str; 6] = [
     "owner",
     "settled",

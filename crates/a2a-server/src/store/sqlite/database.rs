@@ -59,14 +59,7 @@ impl SqlError {
     pub(super) fn into_store(self, verb: &str, path: &Path) -> StoreError {
         match self {
             Self::Rejected(error) => error,
-            Self::Sql(error) => match failed(verb, path, &error) {
-                StoreError::Failed(cause)
-                    if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) =>
-                {
-                    StoreError::Damaged(cause)
-                }
-                error => error,
-            },
+            Self::Sql(error) => failed(verb, path, &error),
         }
     }
 }

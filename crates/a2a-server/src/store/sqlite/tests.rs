@@ -27,7 +27,7 @@ fn try_open(directory: &Path) -> Result<SqliteStore, StoreError> {
 /// Returns why a directory cannot be opened.
 fn refused(directory: &Path) -> String {
     match try_open(directory) {
-        Err(StoreError::Failed(error) | StoreError::Damaged(error)) => error,
+        Err(StoreError::Failed(error)) => error,
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("it was opened"),
     }

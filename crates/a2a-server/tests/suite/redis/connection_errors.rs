@@ -192,6 +192,16 @@ async fn user_with_documented_permissions_suffices() {
         ("resetkeys", "~remote-agent:*", "`~PREFIX*`"),
         ("resetchannels", "&remote-agent:*", "`&PREFIX*`"),
     ];
+    let mut published = redis::Client::open(redis.url())
+        .unwrap()
+        .get_async_pubsub()
+        .await
+        .unwrap();
+    published
+        .psubscribe("remote-agent:@0:task:*")
+        .await
+        .unwrap();
+    let mut published = published.into_on_message();
     for (n, (taken, given, rule)) in rights.into_iter().enumerate() {
         let id = n.to_string();
         create(&store, &id).await;
@@ -207,6 +217,13 @@ async fn user_with_documented_permissions_suffices() {
         };
         assert!(error.contains(rule), "{taken}: {error}");
         assert!(!error.contains("another program"), "{taken}: {error}");
+        let mut publish = redis::cmd("PUBLISH");
+        publish
+            .arg(format!("remote-agent:@0:task:{id}"))
+            .arg("next");
+        publish.exec_async(&mut client).await.unwrap();
+        let first = in_time(published.next()).await.unwrap();
+        assert_eq!(first.get_payload_bytes(), b"next", "{taken}");
         set(&mut client, given).await;
         // A connection whose user lost its channels is closed.
         until(|| async { store.ready().await.ok() }).await;

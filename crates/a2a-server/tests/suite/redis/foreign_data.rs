@@ -324,6 +324,32 @@ async fn changed_record_of_a_finished_task_is_not_sent() {
     assert_eq!(store.bodies(None, &page.tasks).await, Ok(vec![None]));
 }
 
+/// The reader of a page has no room for more than the page says.
+#[tokio::test]
+async fn record_that_grew_after_the_page_is_not_read() {
+    let (_redis, store, mut other) = start().await;
+    for id in ["t", "u", "v"] {
+        let mut task = create(&store, id).await;
+        let changes = [TaskChange::Status(status(TaskState::Completed))];
+        task.apply(changes[0].clone(), task.changed_ms + 1);
+        store.finish(&task, &changes).await.unwrap();
+    }
+    let page = store.page(&everything(), 0).await.unwrap();
+    let before = store.bodies(None, &page.tasks).await.unwrap();
+    assert_eq!(before.iter().flatten().count(), 3);
+    let mut expected = before;
+    expected[1] = None;
+    let grown = &page.tasks[1].place.task_id;
+    let base = vec![b'x'; 1 << 16];
+    run(&mut other, &format!("HSET ~task:{grown} base"), Some(&base)).await;
+    run(&mut other, "CONFIG RESETSTAT", None).await;
+    assert_eq!(store.bodies(None, &page.tasks).await, Ok(expected));
+    let mut info = redis::cmd("INFO");
+    info.arg("commandstats");
+    let info: String = info.query_async(&mut other).await.unwrap();
+    assert!(info.contains("cmdstat_hmget:calls=2,"), "{info}");
+}
+
 struct TaskFields;
 
 impl TaskFields {
@@ -397,12 +423,11 @@ async fn foreign_cancel_requests_hold_up_no_other() {
         .query_async(&mut other)
         .await
         .unwrap();
-    run(
-        &mut other,
-        &format!("RPUSH ~cancels:{name}"),
-        Some(b"\xff\xfe"),
-    )
-    .await;
+    let mut ids = vec![vec![b'x'; 5000]; 200];
+    ids.push(b"\xff\xfe".to_vec());
+    for id in ids {
+        run(&mut other, &format!("RPUSH ~cancels:{name}"), Some(&id)).await;
+    }
     store.request_cancel("t").await.unwrap();
     let mut requests = store.cancel_requests();
     in_time(async { while requests.next().await.unwrap() != "t" {} }).await;

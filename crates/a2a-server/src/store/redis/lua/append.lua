@@ -46,10 +46,6 @@ else
   redis.call('HSET', key, 'revision', last, 'token', token, 'base', record, 'base_revision', last, 'sum', sum)
   redis.call('DEL', P .. 'log:' .. id)
 end
--- A full Redis refuses the writes above, and publishes nevertheless.
-for _, change in ipairs(published) do
-  redis.call('PUBLISH', C .. 'task:' .. id, change)
-end
 weigh(id, is[4], bytes)
 if state ~= '' then
   if state ~= is[3] then
@@ -72,5 +68,9 @@ elseif phase == 'wait' then
 elseif phase == 'done' then
   rest(id)
   settle(id, is[4], at)
+end
+-- Redis may refuse any of the writes above.
+for _, change in ipairs(published) do
+  redis.call('PUBLISH', C .. 'task:' .. id, change)
 end
 return 'ok'

@@ -30,7 +30,7 @@ local function add(key, field, more)
 end
 
 -- Returns an id, a name or an excerpt; an empty text in place of one that no server stores, because it is longer.
-local function short(text)
+local function bounded_text(text)
   return text and #text <= 4096 and text or ''
 end
 
@@ -39,9 +39,9 @@ local function too_large()
 end
 
 -- Returns how many bytes of a task a script may return: those that the servers have counted, and room for a change that is
--- stored but not counted.
+-- stored but not counted. No constant bounds a counter that another program wrote: the largest task is a setting of each server.
 local function allowance(id)
-  return count(redis.call('HGET', P .. 'task:' .. id, 'bytes')) + 2 ^ 24
+  return math.max(0, count(redis.call('HGET', P .. 'task:' .. id, 'bytes'))) + 2 ^ 24
 end
 
 -- Returns fields of a hash; nil if the key has another type.
@@ -53,24 +53,6 @@ local function fields(key, ...)
   if not string.find(is.err, 'WRONGTYPE', 1, true) then
     -- Fails again.
     return redis.call('HMGET', key, ...)
-  end
-end
-
--- Returns the size of the record of a task: 0 without a record, nil if no server stores what the task has.
-local function size_of(id)
-  local key = P .. 'task:' .. id
-  local is = fields(key, 'owner', 'settled', 'revision', 'base_revision', 'sum')
-  if not is then
-    return 0
-  end
-  for field = 1, 5 do
-    if is[field] and #is[field] > 4096 then
-      return nil
-    end
-  end
-  local size = redis.call('HSTRLEN', key, 'base')
-  if size <= 2 ^ 24 or size <= allowance(id) then
-    return size
   end
 end
 
@@ -119,7 +101,7 @@ local function listed(id, at)
   end
   local task = { id, time_text(at) }
   for field = 1, 8 do
-    task[field + 2] = short(is[field])
+    task[field + 2] = bounded_text(is[field])
   end
   return task
 end

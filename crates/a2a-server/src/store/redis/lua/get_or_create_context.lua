@@ -5,4 +5,10 @@ if redis.call('EXISTS', key) == 0 then
   redis.call('PEXPIRE', key, spare)
 end
 local is = redis.call('HMGET', key, 'owner', 'session')
-return { short(is[1]), short(is[2]) }
+for field = 1, 2 do
+  is[field] = is[field] or ''
+  if bounded_text(is[field]) ~= is[field] then
+    return too_large()
+  end
+end
+return is

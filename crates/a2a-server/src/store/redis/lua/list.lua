@@ -35,6 +35,24 @@ local function past(id, at)
   return a < b or (a == b and below(id, last))
 end
 
+-- Returns the size of the record of a task: 0 without a record, nil if no server stores what the task has.
+local function size_of(id)
+  local key = P .. 'task:' .. id
+  local is = fields(key, 'owner', 'settled', 'revision', 'base_revision', 'sum')
+  if not is then
+    return 0
+  end
+  for field = 1, 5 do
+    if is[field] and #is[field] > 4096 then
+      return nil
+    end
+  end
+  local size = redis.call('HSTRLEN', key, 'base')
+  if size <= 2 ^ 24 or size <= allowance(id) then
+    return size
+  end
+end
+
 -- Returns the row of a task; nil if the task does not exist.
 local function row(id, at)
   if not measures then
@@ -67,7 +85,7 @@ while more == 0 or asks do
       if #ids == size then
         more = (more == 1 or past(id, at)) and 1 or 0
       elseif past(id, at) then
-        local task = short(id) == id and row(id, at)
+        local task = bounded_text(id) == id and row(id, at)
         if not task then
           lost[#lost + 1] = id
         elseif measures or owner == '' or task[4] == owner then

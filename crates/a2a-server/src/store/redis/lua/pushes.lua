@@ -3,7 +3,7 @@ local bytes = 0
 for _, entry in ipairs(entries) do
   bytes = bytes + #entry + 32
 end
-if bytes > 2 ^ 24 and bytes > allowance(ARGV[4]) then
+if bytes > allowance(ARGV[4]) then
   return too_large()
 end
 return entries

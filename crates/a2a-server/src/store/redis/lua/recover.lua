@@ -30,7 +30,7 @@ for _, server in ipairs(redis.call('SMEMBERS', P .. 'servers')) do
 end
 local claims, canceled = {}, {}
 for _, id in ipairs(redis.call('SMEMBERS', P .. 'claims:' .. me)) do
-  if short(id) == id then
+  if bounded_text(id) == id then
     claims[#claims + 1] = id
     if redis.pcall('HEXISTS', P .. 'task:' .. id, 'cancel') == 1 then
       canceled[#canceled + 1] = id

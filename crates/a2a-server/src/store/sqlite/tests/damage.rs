@@ -2,7 +2,7 @@
 
 use a2a::v1_0::TaskState;
 
-use super::{any, open, refused};
+use super::{any, open, refused, try_open};
 use crate::store::sqlite::{check, export};
 use crate::store::tests::{all, append, artifact, create, load, set_final_state};
 use crate::store::{StoreError, TaskStore};
@@ -169,6 +169,34 @@ async fn damaged_page_leaves_other_tasks_exportable() {
             found.len()
         );
     }
+}
+
+/// No task is unknown to clients because of it.
+#[tokio::test]
+async fn damaged_page_is_a_fault_of_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = made(&directory).await;
+    let whole = std::fs::read(file(&directory)).unwrap();
+    let mut failed = 0;
+    for page in 1..whole.len() / 4096 {
+        let mut bytes = whole.clone();
+        bytes[page * 4096..(page + 1) * 4096].fill(0xa5);
+        std::fs::write(file(&directory), bytes).unwrap();
+        let Ok(store) = try_open(directory.path()) else {
+            continue;
+        };
+        for task in &made {
+            let Err(error) = store.load(&task.task.id).await else {
+                continue;
+            };
+            if error.to_string().contains("the file is damaged") {
+                assert!(matches!(error, StoreError::Failed(_)), "{error:?}");
+                failed += 1;
+            }
+        }
+        store.close().await.ok();
+    }
+    assert!(failed > 0);
 }
 
 #[tokio::test]
