@@ -226,7 +226,7 @@ impl OAuth2 {
     /// Refuses settings that have no effect with the grant, and requires those that it needs.
     fn check_grant(&self) -> Result<(), (String, String)> {
         let (grant, has_issuer) = (self.grant, self.issuer.is_some());
-        #[rustfmt::skip]
+        #[rustfmt::skip] // One row a line.
         let settings = [
             ("authorizationUrl", self.authorization_url.is_some(), Grant::AuthorizationCode, !has_issuer),
             ("deviceAuthorizationUrl", self.device_authorization_url.is_some(), Grant::DeviceCode, !has_issuer),
@@ -268,7 +268,7 @@ impl OAuth2 {
             client_auth == ClientAuth::PrivateKeyJwt,
             client_auth == ClientAuth::Tls,
         );
-        #[rustfmt::skip]
+        #[rustfmt::skip] // One row a line.
         let settings = [
             ("clientSecret", self.client_secret.is_some(), with_secret, true),
             ("clientKeyFile", self.client_key_file.is_some(), with_key, true),
@@ -324,6 +324,8 @@ mod tests {
     use super::super::{Auth, Config};
     use super::*;
 
+    const ISSUER: &str = "https://as.example";
+
     fn parse(auth: &Value) -> Result<OAuth2, ConfigError> {
         let mut auth = auth.clone();
         auth["type"] = json!("oauth2");
@@ -335,12 +337,12 @@ mod tests {
         }
     }
 
-    /// Reads a table of `WORD {SETTINGS}`, and adds a client to the settings.
+    /// Reads a table of `WORD {SETTINGS}`, in which `AS` is the issuer, and adds a client to the settings.
     fn rows(table: &str) -> impl Iterator<Item = (&str, Value)> {
-        let row = |row| str::split_once(row, ' ');
-        let rows = table.lines().map(str::trim).filter_map(row);
-        rows.map(|(word, settings)| {
-            let mut settings: Value = serde_json::from_str(settings).unwrap();
+        table.lines().map(str::trim).map(|row| {
+            let (word, settings) = row.split_once(' ').unwrap();
+            let settings = settings.replace("\"AS\"", &json!(ISSUER).to_string());
+            let mut settings: Value = serde_json::from_str(&settings).unwrap();
             settings["clientId"] = json!("a");
             (word, settings)
         })
@@ -385,27 +387,25 @@ mod tests {
     #[test]
     fn contradicting_settings_are_reported_with_their_place() {
         for (field, auth) in rows(
-            r#"deviceAuthorizationUrl {"grant": "device_code", "tokenUrl": "https://as.example"}
-            authorizationUrl {"grant": "authorization_code", "tokenUrl": "https://as.example"}
-            subjectTokenFile {"issuer": "https://as.example", "grant": "token_exchange", "clientAuth": "none"}
+            r#"deviceAuthorizationUrl {"grant": "device_code", "tokenUrl": "AS"}
+            authorizationUrl {"grant": "authorization_code", "tokenUrl": "AS"}
+            subjectTokenFile {"issuer": "AS", "grant": "token_exchange", "clientAuth": "none"}
             issuer {"issuer": "http://as.example", "grant": "device_code"}
             issuer {"issuer": "http://as.localhost", "grant": "device_code"}
-            authorizationUrl {"issuer": "https://as.example", "grant": "device_code", "authorizationUrl": "https://as.example"}
-            redirectUrl {"issuer": "https://as.example", "grant": "authorization_code", "redirectUrl": "http://evil.example/"}
-            per {"issuer": "https://as.example", "clientSecret": "b", "per": "user"}
-            tokenParams/scope {"issuer": "https://as.example", "grant": "device_code", "tokenParams": {"scope": "all"}}
-            resource {"issuer": "https://as.example", "grant": "device_code", "resource": "api"}
-            clientSecret {"issuer": "https://as.example", "grant": "device_code", "clientAuth": "post"}
-            clientSecret {"issuer": "https://as.example", "grant": "device_code", "clientSecret": "b", "clientAuth": "none"}
-            clientKeyFile {"issuer": "https://as.example", "clientAuth": "private_key_jwt"}
-            keyFile {"issuer": "https://as.example", "clientAuth": "tls", "certFile": "/c"}"#,
+            authorizationUrl {"issuer": "AS", "grant": "device_code", "authorizationUrl": "AS"}
+            redirectUrl {"issuer": "AS", "grant": "authorization_code", "redirectUrl": "http://evil.example/"}
+            per {"issuer": "AS", "clientSecret": "b", "per": "user"}
+            tokenParams/scope {"issuer": "AS", "grant": "device_code", "tokenParams": {"scope": "all"}}
+            resource {"issuer": "AS", "grant": "device_code", "resource": "api"}
+            clientSecret {"issuer": "AS", "grant": "device_code", "clientAuth": "post"}
+            clientSecret {"issuer": "AS", "grant": "device_code", "clientSecret": "b", "clientAuth": "none"}
+            clientKeyFile {"issuer": "AS", "clientAuth": "private_key_jwt"}
+            keyFile {"issuer": "AS", "clientAuth": "tls", "certFile": "/c"}"#,
         ) {
             let path = parse(&auth).map_err(|error| error.path).err();
             assert_eq!(path, Some(format!("/targets/0/auth/{field}")), "{auth}");
         }
     }
-
-    const ISSUER: &str = "https://as.example";
 
     #[test]
     fn earlier_settings_keep_their_meaning() {

@@ -318,6 +318,7 @@ pub(super) async fn check_may_send(call: &Call<'_>, peer: &dyn Peer) -> Result<(
         &[&call.target.url, task_id],
         &state,
         parts,
+        task.last_agent_text().as_deref(),
         &call.field_order,
     );
     match declined.is_none_or(|declined| wording.is_refused(&declined)) {

@@ -5,7 +5,7 @@
 
 mod field;
 
-use a2a::{Part, TaskState};
+use a2a::{Part, TaskState, text_part};
 use base::confusables::glyphs;
 use base::field_order::FieldOrder;
 use base::json;
@@ -179,7 +179,7 @@ impl Answer {
 
 base::debug_fields!(self: Answer { action, by });
 
-/// What an agent wrote: the parts of the status message.
+/// What an agent wrote: the parts of the status message, or else its last text.
 pub(super) struct Wording {
     /// The answer goes to this question only.
     pub(super) id: String,
@@ -210,13 +210,19 @@ pub(super) fn question_id(about: &[&str], parts: &[Value]) -> String {
 }
 
 impl Wording {
-    /// Reads the question of a task in `state`.
+    /// Reads the question of a task in `state` from the parts of its status message. Without any it is `text`, what the agent said
+    /// last: some ask in a message of their own.
     pub(super) fn read(
         about: &[&str],
         state: &TaskState,
-        parts: &[Value],
+        status_parts: &[Value],
+        text: Option<&str>,
         order: &FieldOrder,
     ) -> Self {
+        let mut parts = status_parts.to_vec();
+        if parts.is_empty() {
+            parts.extend(text.map(text_part));
+        }
         let data: Vec<_> = parts
             .iter()
             .filter_map(|part| part.get("data")?.as_object())
@@ -246,8 +252,8 @@ impl Wording {
             .then(|| sign_in_url(&data, &text))
             .flatten();
         Self {
-            id: question_id(about, parts),
-            is_empty: parts.is_empty(),
+            id: question_id(about, &parts),
+            is_empty: status_parts.is_empty(),
             kind,
             text: shown,
             fields,
@@ -256,8 +262,8 @@ impl Wording {
         }
     }
 
-    /// Returns whether a person who declined the question `declined` refuses this one too: the same one, one without content, or
-    /// any permission or sign-in, for each of which they are asked.
+    /// Returns whether a person who declined the question `declined` refuses this one too: the same one, one without a
+    /// status message, which may be the same one, or any permission or sign-in, for each of which they are asked.
     pub(super) fn is_refused(&self, declined: &str) -> bool {
         self.kind != QuestionKind::Input || self.is_empty || self.id == declined
     }

@@ -414,7 +414,7 @@ mod tests {
         let extra = |name: &str| json!({"instancePath": "", "keyword": "additionalProperties", "params": {"additionalProperty": name}});
         let no_target = json!({"instancePath": "", "keyword": "anyOf"});
         let send = json!({"action": "send", "target_alias": "dusk"});
-        #[rustfmt::skip]
+        #[rustfmt::skip] // One row a line.
         let cases = [
             (&two, &alias, Some("No target is named `dusk`. Use one of these as target_alias: `desk`, `shop`; list_targets describes them.")),
             (&local, &alias, Some("No target is named `dusk`. Use one of these as target_alias: `desk`, `gateway:NAME`; list_targets describes them.")),

@@ -388,7 +388,7 @@ fn not_carried(request: &Request) -> Vec<Value> {
         .accepted_output_modes
         .as_ref()
         .is_some_and(|modes| !modes.is_empty());
-    #[rustfmt::skip]
+    #[rustfmt::skip] // One row a line.
     let fields = [
         (headers, "service_parameters", "leave them out, or use metadata"),
         (callback, "push_notification_config", "leave it out, and call watch or status"),

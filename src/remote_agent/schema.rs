@@ -244,7 +244,7 @@ fn target_line(target: &Target) -> Option<String> {
 }
 
 /// The fields of the compact schema, with their descriptions.
-#[rustfmt::skip]
+#[rustfmt::skip] // One row a line.
 const COMPACT_FIELDS: [(&str, &str); 15] = [
     ("action", ""),
     ("query", "For list_targets: the work, the best agents first."),

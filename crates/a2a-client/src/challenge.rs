@@ -143,39 +143,37 @@ mod tests {
     use a2a::SecurityScheme;
     use peer::{CardLocation, PeerConfig};
 
-    fn read(header: &str) -> Vec<(String, String)> {
-        let found = challenges(header).into_iter();
-        found
-            .map(|one| (one.scheme, one.realm.unwrap_or_default()))
-            .collect()
-    }
-
     #[test]
     fn schemes_and_realms_of_a_header_are_read() {
         for (header, expected) in [
             (
                 r#"Basic realm="a, \"b\"", charset="UTF-8", Bearer, DPoP algs="ES256""#,
-                &[("Basic", "a, \"b\""), ("Bearer", ""), ("DPoP", "")][..],
+                &[
+                    ("Basic", Some("a, \"b\"")),
+                    ("Bearer", None),
+                    ("DPoP", None),
+                ][..],
             ),
             (
                 r#"Basic realm="5\" disk, rack 2", Bearer"#,
-                &[("Basic", "5\" disk, rack 2"), ("Bearer", "")],
+                &[("Basic", Some("5\" disk, rack 2")), ("Bearer", None)],
             ),
-            ("Bearer realm=desk", &[("Bearer", "desk")]),
-            ("Bearer realm = desk", &[("Bearer", "desk")]),
+            ("Bearer realm=desk", &[("Bearer", Some("desk"))]),
+            (r#"Bearer realm="""#, &[("Bearer", Some(""))]),
+            ("Bearer realm = desk", &[("Bearer", Some("desk"))]),
             (
                 r#"Bearer error="invalid_token", REALM="desk""#,
-                &[("Bearer", "desk")],
+                &[("Bearer", Some("desk"))],
             ),
-            ("Negotiate abc==", &[("Negotiate", "")]),
+            ("Negotiate abc==", &[("Negotiate", None)]),
             ("", &[]),
             (" , ,", &[]),
             ("realm=\"x\"", &[]),
         ] {
-            let found = read(header);
+            let found = challenges(header);
             let found: Vec<_> = found
                 .iter()
-                .map(|(one, realm)| (&**one, &**realm))
+                .map(|one| (&*one.scheme, one.realm.as_deref()))
                 .collect();
             assert_eq!(found, expected, "{header}");
         }

@@ -93,7 +93,7 @@ const fn row(
 }
 
 /// Every error, in the order of [`ErrorReason`].
-#[rustfmt::skip]
+#[rustfmt::skip] // One row a line.
 const ERRORS: [Row; 19] = [
     row(R::ParseError, "PARSE_ERROR", -32700, StatusCode::BAD_REQUEST, "INVALID_ARGUMENT"),
     row(R::InvalidRequest, "INVALID_REQUEST", -32600, StatusCode::BAD_REQUEST, "INVALID_ARGUMENT"),

@@ -32,7 +32,7 @@ pub enum Operation {
 }
 
 /// Each operation with its method in 1.0 and in 0.3.
-#[rustfmt::skip]
+#[rustfmt::skip] // One row a line.
 const METHODS: [(Operation, &str, Option<&str>); 11] = [
     (Operation::SendMessage, "SendMessage", Some("message/send")),
     (Operation::SendStreamingMessage, "SendStreamingMessage", Some("message/stream")),

@@ -8,7 +8,7 @@ use icu_properties::{CodePointMapData, CodePointSetData};
 /// Characters that look like an ASCII character, beside those of [`STYLES`]: those that Unicode decomposes to it and marks,
 /// those that its `confusables.txt` maps to a capital, a small or a small capital letter, and some that only people
 /// confuse. A test compares them with Unicode's data.
-#[rustfmt::skip]
+#[rustfmt::skip] // One row a line.
 const LOOKALIKES: &[(char, &str)] = &[
     ('/', "᜵⁁⁄∕╱⟋⧶⧸Ⳇⳇ⼃〳ノ㇒㇓㋨丿／ﾉ\u{1d23a}"),
     ('<', "«˂ᐸᚲ‹≮❬❮❰⟨⟪⟬⟮⦑⧼ⵦ〈《﹤＜\u{1032d}\u{16aec}\u{1d236}"),

@@ -178,7 +178,10 @@ impl TimeoutArgs {
 /// Parses a duration of at least one millisecond, with a unit.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit()) {
-        return Err(format!("it has no unit; try `{text}s` for seconds"));
+        return Err(match text.bytes().all(|digit| digit == b'0') {
+            true => "it must be more than zero, such as 500ms, 5s, 10m or 1h".to_owned(),
+            false => format!("it has no unit; try `{text}s` for seconds"),
+        });
     }
     let duration = humantime::parse_duration(text)
         .map_err(|_| "it is no duration such as 500ms, 5s, 10m or 1h".to_owned())?;
@@ -218,7 +221,7 @@ mod timeout_tests {
             ("", "no duration", "no number"),
             ("5 x", "no duration", "no number"),
             ("5s", "", "`--timeout 5s`"),
-            ("0", "try `0s`", "the shortest"),
+            ("0", "more than zero", "the shortest"),
         ] {
             let advice = duration(text).err().unwrap_or_default();
             assert!(advice.contains(of_duration), "{text}: {advice}");

@@ -4,10 +4,11 @@
 use std::{
     env,
     ffi::OsString,
-    fmt, fs,
+    fmt,
     path::{Path, PathBuf},
 };
 
+use base::files::{open_regular, read_bytes};
 use base::{text::utf8, validation::escape};
 use openclaw_server::config::local_gateway;
 use openclaw_server::openclaw_file::{self, Environment, Location, ReadError, substitute};
@@ -242,8 +243,8 @@ fn secret(
 
 fn file_secret(id: &str, provider: &Value) -> Option<String> {
     let path = openclaw_file::expand_home(provider["path"].as_str()?.into(), variable)?;
-    let is_small = fs::metadata(&path).is_ok_and(|found| found.len() <= MAX_SECRETS_BYTES);
-    let bytes = is_small.then(|| fs::read(path).ok()).flatten()?;
+    let file = open_regular(Path::new(&path)).ok()?;
+    let bytes = read_bytes(file, MAX_SECRETS_BYTES).ok()?;
     let text = utf8(&bytes).ok()?;
     if provider["mode"] == "singleValue" {
         let line = text.strip_suffix('\n').unwrap_or(text);
@@ -312,6 +313,8 @@ pub(super) fn visit(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use std::fs;
 
     use super::*;
 
@@ -386,6 +389,19 @@ mod tests {
         let plain = tokens(&settings.written);
         assert_eq!(plain.iter().filter(|token| token.is_string()).count(), 1);
         assert!(!settings.written.contains("of-"), "{}", settings.written);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn secret_in_a_pipe_is_not_read() {
+        let scratch = tempfile::tempdir().unwrap();
+        let pipe = scratch.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let provider = json!({"path": pipe.display().to_string(), "mode": "singleValue"});
+        // The writer waits for a reader, and lets one that reads end.
+        std::thread::spawn(move || fs::write(pipe, "of-pipe\n"));
+        assert_eq!(file_secret("value", &provider), None);
     }
 
     #[test]

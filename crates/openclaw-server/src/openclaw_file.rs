@@ -276,8 +276,7 @@ impl Environment {
             .and_then(|path| expand_home(path.into(), &variable))
             .or_else(|| Some(file.parent()?.to_owned()));
         let file = directory.unwrap_or_default().join(".env");
-        let is_small = fs::metadata(&file).is_ok_and(|found| found.len() <= MAX_BYTES);
-        let bytes = is_small.then(|| fs::read(&file).ok()).flatten();
+        let bytes = open_regular(&file).and_then(|file| read_bytes(file, MAX_BYTES));
         let mut added = parse_dotenv(&bytes.unwrap_or_default());
         let own = &config["env"];
         let groups = [own.as_object(), own["vars"].as_object()];

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use a2a::{Event, Task, TaskState, member_at, text_part};
+use a2a::{Event, Task, TaskState, member_at};
 use base::environment::Environment;
 use base::text::counted;
 use gateway_bridge::delegation::{DELEGATION_KEY, Delegation};
@@ -73,7 +73,8 @@ pub(in crate::remote_agent) struct CallPerson<'a> {
     /// The answer that is to be sent.
     pub(in crate::remote_agent) pending: Option<PendingAnswer>,
     pub(in crate::remote_agent) report: Option<PersonReport>,
-    /// Whether the question that a person declined last is also the one that the task waits with; `None` if they declined none.
+    /// Whether a person's refusal holds for what the task waits with, as [`Wording::is_refused`] says; `None` if they declined
+    /// nothing.
     pub(in crate::remote_agent) is_refused: Option<bool>,
 }
 
@@ -126,14 +127,10 @@ impl<'a> Call<'a> {
         let task_id = self.collected.task_id.as_ref().or(self.task_id.as_ref())?;
         let about = [&*self.target.url, task_id];
         let parts = self.collected.status_parts();
-        let mut parts = parts.to_vec();
-        if parts.is_empty() {
-            // Some agents ask in a message of their own.
-            let text = self.collected.message_text.iter();
-            parts.extend(text.map(text_part));
-        }
+        let text = self.collected.message_text.as_deref();
         let waits = state.is_interrupted();
-        let wording = waits.then(|| Wording::read(&about, state, &parts, &self.field_order))?;
+        let wording =
+            waits.then(|| Wording::read(&about, state, parts, text, &self.field_order))?;
         Some((wording, task_id.clone()))
     }
 

@@ -7,6 +7,7 @@ fn read(parts: Value) -> Wording {
         &["u", "t"],
         &TaskState::InputRequired,
         parts.as_array().unwrap(),
+        None,
         &FieldOrder::default(),
     )
 }
@@ -135,7 +136,7 @@ fn fields_have_the_order_of_the_agent() {
     order.note(form.as_bytes());
     let parts = [serde_json::from_str(form).unwrap()];
     let names = |order: &FieldOrder| {
-        let fields = Wording::read(&[], &TaskState::InputRequired, &parts, order).fields;
+        let fields = Wording::read(&[], &TaskState::InputRequired, &parts, None, order).fields;
         let names = fields.into_iter().map(|field| field.name);
         names.collect::<Vec<_>>()
     };
@@ -251,7 +252,14 @@ fn question_for_a_secret_is_warned_of() {
 fn link_of_a_sign_in_is_https_without_credentials() {
     let url = |parts: Value| {
         let parts = parts.as_array().unwrap();
-        Wording::read(&[], &TaskState::AuthRequired, parts, &FieldOrder::default()).url
+        Wording::read(
+            &[],
+            &TaskState::AuthRequired,
+            parts,
+            None,
+            &FieldOrder::default(),
+        )
+        .url
     };
     let data = |link: &str| json!([{"kind": "data", "data": {"verification_uri": link}}]);
     assert_eq!(

@@ -23,7 +23,7 @@ const END: &[u8] = b"ENDEXTERNALUNTRUSTEDCONTENT";
 
 /// The words in angle brackets that models use for roles and turns. Words with bars, as in `<|word|>`, all count. Only
 /// letters, digits and slashes are compared.
-#[rustfmt::skip]
+#[rustfmt::skip] // One word a line would be long.
 const TOKENS: [&str; 37] = [
     "S", "/S", "BOS", "EOS", "PAD", "UNK", "EOT", "EOD", "SOP", "EOP", "GMASK", "SYS", "/SYS",
     "STARTOFTURN", "ENDOFTURN", "STARTOFIMAGE", "ENDOFIMAGE", "STARTOFAUDIO", "ENDOFAUDIO",
@@ -33,7 +33,7 @@ const TOKENS: [&str; 37] = [
 ];
 
 /// The words in square brackets, in capital letters.
-#[rustfmt::skip]
+#[rustfmt::skip] // One word a line would be long.
 const SQUARE_TOKENS: [&str; 28] = [
     "INST", "/INST", "SYSTEMPROMPT", "/SYSTEMPROMPT", "AVAILABLETOOLS", "/AVAILABLETOOLS",
     "TOOLCALLS", "/TOOLCALLS", "TOOLRESULTS", "/TOOLRESULTS", "TOOLCONTENT", "/TOOLCONTENT",

@@ -3,7 +3,7 @@
 //! A process locks a file before it uses the refresh token in it: servers that rotate refresh tokens take a second use for a
 //! theft, and end the sign-in.
 
-use std::fs::TryLockError;
+use std::fs::{Metadata, TryLockError};
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -137,10 +137,18 @@ impl TokenFile {
     /// # Errors
     /// The file cannot be read, others may read it, it belongs to another user, or it is no token of the target and the person.
     pub fn read(&self) -> io::Result<Option<StoredToken>> {
+        self.read_checked(files::check_own_file)
+    }
+
+    /// Reads the token if `check` accepts its file.
+    fn read_checked(
+        &self,
+        check: impl FnOnce(&Path, &Metadata) -> io::Result<()>,
+    ) -> io::Result<Option<StoredToken>> {
         // Before the content: a later replacement then counts as a change.
         self.see();
         let path = self.path("json");
-        let text = match files::read_checked(&path, MAX_FILE_BYTES, files::check_own_file) {
+        let text = match files::read_checked(&path, MAX_FILE_BYTES, check) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text?,
         };
@@ -159,6 +167,12 @@ impl TokenFile {
     pub(crate) async fn read_async(&self) -> io::Result<Option<StoredToken>> {
         let file = self.clone();
         files::blocking(move || file.read()).await
+    }
+
+    /// Reads a token to revoke it, in particular one that others may read: they could use it.
+    pub(crate) async fn read_to_revoke(&self) -> io::Result<Option<StoredToken>> {
+        let file = self.clone();
+        files::blocking(move || file.read_checked(|_, _| Ok(()))).await
     }
 
     /// Writes like [`write`](Self::write), and blocks no other task. The write goes on without the caller.

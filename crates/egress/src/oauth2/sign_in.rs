@@ -162,7 +162,7 @@ pub async fn sign_out(
     let stored = {
         let _lock = file.lock().await?;
         // A damaged file is removed too.
-        let stored = file.read_async().await.ok().flatten();
+        let stored = file.read_to_revoke().await.ok().flatten();
         let own = file.clone();
         if !files::blocking(move || own.remove()).await? {
             return Ok(SignedOut::NotSignedIn);

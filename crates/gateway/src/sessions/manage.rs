@@ -19,7 +19,7 @@ use super::{
 };
 use serde::Deserialize;
 
-use base::files;
+use base::files::{self, FileVersion};
 use base::json::{self, Limits};
 use base::named;
 
@@ -69,6 +69,8 @@ pub struct Reader {
     path: PathBuf,
     scanner: Scanner<BufReader<Take<File>>>,
     codec: LineCodec,
+    /// The version of the open file, which may no longer be the one at `path`.
+    version: FileVersion,
     store: Arc<Store>,
 }
 
@@ -83,7 +85,8 @@ impl Reader {
         let Some(line) = line else { return Ok(None) };
         let decoded = self.codec.decode(&line).map_err(|error| match error {
             DecodeError::Damaged => {
-                self.store.set_damaged(&self.path, &self.key, line.number);
+                self.store
+                    .set_damaged(&self.path, &self.key, Some(self.version), line.number);
                 SessionError::Corrupt(self.key.clone(), self.path.clone(), line.number)
             }
             DecodeError::MissingKey(id) => SessionError::MissingKey(self.key.clone(), id),
@@ -239,6 +242,8 @@ impl Sessions {
         let path = key.path(&store.root, folder);
         let file = files::open_regular(&path);
         let file = file.map_err(|e| SessionError::io("open", &path, e))?;
+        let found = file.metadata();
+        let found = found.map_err(|e| SessionError::io("read", &path, e))?;
         let scanner = Scanner::new(BufReader::new(file.take(meta.line_bytes)));
         let (key, codec) = (key.clone(), store.codec(key, meta.form, 0));
         Ok(Reader {
@@ -246,6 +251,7 @@ impl Sessions {
             path,
             scanner,
             codec,
+            version: FileVersion::of(&found),
             store: Arc::clone(store),
         })
     }

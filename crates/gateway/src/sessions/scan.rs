@@ -29,6 +29,8 @@ pub(super) struct SessionMeta {
     pub(super) damaged: Option<u64>,
     /// The version of a damaged file.
     pub(super) version: Option<FileVersion>,
+    /// The value of `line_bytes` before the file was damaged.
+    pub(super) healthy_bytes: u64,
     /// The first key that the gateway does not have.
     pub(super) missing_key: Option<KeyId>,
     /// Whether a line is encrypted with another key than the first.
@@ -106,6 +108,14 @@ impl SessionMeta {
             None => self.entries += 1,
             Some(Event::Committed) => self.committed = Some(time),
             Some(_) => {}
+        }
+    }
+
+    /// Returns the length of the complete lines that the file had before it was damaged.
+    pub(super) fn healthy_bytes(&self) -> u64 {
+        match self.damaged {
+            Some(_) => self.healthy_bytes,
+            None => self.line_bytes,
         }
     }
 

@@ -344,12 +344,13 @@ impl Store {
         let keys = self.keys.as_deref();
         let meta = SessionMeta::scan(&file, &key.session, self.now(), keys, codec);
         let mut meta = meta.map_err(failed)?;
-        if known.is_some_and(|known| known.damaged.is_none() && meta.line_bytes < known.line_bytes)
-        {
+        let healthy_bytes = known.map_or(0, |known| known.healthy_bytes());
+        if meta.line_bytes < healthy_bytes {
             meta.set_damaged(meta.lines + 1);
         }
         if let Some(line) = meta.damaged {
             meta.version = version;
+            meta.healthy_bytes = healthy_bytes;
             self.log_damaged(path, key, line);
         } else if let Some(id) = meta.missing_key {
             let message = format!(
@@ -362,14 +363,23 @@ impl Store {
         Ok(meta)
     }
 
-    /// Remembers a damaged line that a reader found: a session that cannot be read takes no further entry.
-    pub(super) fn set_damaged(&self, path: &Path, key: &SessionKey, line: u64) {
+    /// Remembers a damaged line that a reader found: a session that cannot be read takes no further entry. Ignores a finding in
+    /// another `version` than that of the current file, which is checked when it is read.
+    pub(super) fn set_damaged(
+        &self,
+        path: &Path,
+        key: &SessionKey,
+        version: Option<FileVersion>,
+        line: u64,
+    ) {
         let mut cache = self.cache.lock();
-        let Some(meta) = cache.get_mut(path).filter(|meta| meta.damaged.is_none()) else {
+        let known = cache.get_mut(path).filter(|meta| meta.damaged.is_none());
+        let Some(meta) = known.filter(|_| FileVersion::at(path) == version) else {
             return;
         };
+        meta.healthy_bytes = meta.line_bytes;
         meta.set_damaged(line);
-        meta.version = FileVersion::at(path);
+        meta.version = version;
         drop(cache);
         self.log_damaged(path, key, line);
     }

@@ -441,6 +441,36 @@ async fn port_of_another_program_is_refused() {
     );
 }
 
+/// Signs a person in at a server that answers a revocation with `answer`.
+async fn signed_in(folder: &Folder, answer: Next) -> (OAuth2, Scripted) {
+    let client = client(folder, SignInFlow::DeviceCode);
+    let metadata =
+        json!({"issuer": "https://as.example", "revocation_endpoint": "https://as.example/revoke"});
+    let next = [Next::json(200, &metadata), answer];
+    let net = Scripted::new([device_answer(), token()].into_iter().chain(next));
+    tokio::time::pause();
+    sign_in(&net, &client, &endpoint(), |_| (), nothing_pasted())
+        .await
+        .unwrap();
+    tokio::time::resume();
+    (client, net)
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn sign_out_revokes_a_token_that_others_may_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new();
+    let (client, net) = signed_in(&folder, Next::status(200)).await;
+    let stored = std::fs::read_dir(file(&client).dir()).unwrap();
+    for path in stored.map(|entry| entry.unwrap().path()) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    assert!(file(&client).read().is_err());
+    let signed_out = sign_out(&net, &client, &endpoint()).await.unwrap();
+    assert_eq!(signed_out, SignedOut::Revoked);
+}
+
 #[tokio::test]
 async fn sign_out_revokes_the_refresh_token() {
     for (answer, expected) in [
@@ -449,15 +479,7 @@ async fn sign_out_revokes_the_refresh_token() {
         (Next::Fails(NetFault::Unreachable), SignedOut::Removed),
     ] {
         let folder = Folder::new();
-        let client = client(&folder, SignInFlow::DeviceCode);
-        let metadata = json!({"issuer": "https://as.example", "revocation_endpoint": "https://as.example/revoke"});
-        let next = [Next::json(200, &metadata), answer];
-        let net = Scripted::new([device_answer(), token()].into_iter().chain(next));
-        tokio::time::pause();
-        sign_in(&net, &client, &endpoint(), |_| (), nothing_pasted())
-            .await
-            .unwrap();
-        tokio::time::resume();
+        let (client, net) = signed_in(&folder, answer).await;
         let signed_out = sign_out(&net, &client, &endpoint()).await.unwrap();
         assert_eq!(signed_out, expected);
         assert!(file(&client).read().unwrap().is_none());

@@ -135,6 +135,13 @@ async fn check_unreadable(place: &Place, sessions: &Sessions, what: &str, health
         ErrorCode::InvalidContent
     );
     assert!(sessions.get("alpha", "s").is_err(), "{what}");
+    // Another time is no restored content.
+    let file = fs::File::options()
+        .append(true)
+        .open(place.file("alpha", "s"));
+    file.unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    let refused = sessions.append("alpha", &entry("s", "m5", "")).await;
+    assert_eq!(code(refused), ErrorCode::SessionCorrupt, "touched: {what}");
     assert_eq!(place.bytes("alpha", "s"), damaged, "{what}");
     append_entry(sessions, "alpha", "other", "next").await;
     let listed = sessions.list("alpha", true, 9).unwrap();
@@ -222,6 +229,20 @@ async fn forged_line_under_a_running_gateway_ends_appends() {
         }
         check_unreadable(&place, &sessions, what, &healthy).await;
     }
+}
+
+#[tokio::test]
+async fn reader_of_the_damaged_file_does_not_condemn_the_restored_one() {
+    let place = Place::new();
+    let (sessions, healthy) = start(&place, &[]).await;
+    let mut damaged = healthy.clone();
+    damaged[20] = b'\0';
+    place.write("alpha", "s", &damaged);
+    let mut read = sessions.get("alpha", "s").unwrap();
+    restore(&place, "s", &healthy);
+    assert_eq!(code(read.next().unwrap()), ErrorCode::SessionCorrupt);
+    append_entry(&sessions, "alpha", "s", "m4").await;
+    assert_eq!(ids(&sessions, "alpha", "s"), ["m1", "m2", "m3", "m4"]);
 }
 
 #[tokio::test]
