@@ -7,8 +7,8 @@ use std::time::Duration;
 use base::backoff::Backoff;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError,
-    ServerErrorKind, Value,
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind,
+    Value,
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -96,19 +96,6 @@ impl RedisConnection {
             Err(error) if is_retryable(&error) => self.send(cmd).await,
             done => done,
         };
-        self.decode(answer, "").await
-    }
-
-    /// Sends commands at once. Fails if one of them fails.
-    pub(super) async fn pipeline<T: FromRedisValue>(
-        &self,
-        pipeline: &Pipeline,
-    ) -> Result<T, StoreError> {
-        let opened = self.connection().await;
-        let (number, mut connection) = opened.map_err(|error| self.store_error(&error))?;
-        let answer = pipeline.query_async(&mut connection).await;
-        self.discard_broken(number, &answer).await;
-        let answer = answer.map(|value| (number, value));
         self.decode(answer, "").await
     }
 

@@ -17,9 +17,7 @@ use futures_util::{StreamExt, stream};
 use redis::FromRedisValue;
 use serde::{Deserialize, Serialize};
 
-use super::tasks::{
-    JSON_FIELDS, JsonRow, MAX_TEXT, MeasuredRow, Row, measured, summary, whole, with_sum,
-};
+use super::tasks::{MeasuredRow, RecordFields, Row, measured, summary, whole, with_sum};
 use super::{Inner, RedisStore, connection, pubsub, queue};
 use crate::store::{
     Budget, Context, Cursor, Filter, ListedTask, Loaded, Page, Phase, QueueTicket, Retention,
@@ -144,40 +142,29 @@ impl TaskStore for RedisStore {
         Ok(Page::new(tasks, more, total, ListedTask::place))
     }
 
-    /// A script would need three times the time of Redis for the records.
     async fn bodies(
         &self,
         owner: Option<&str>,
         tasks: &[ListedTask],
     ) -> Result<Vec<Option<Bytes>>, StoreError> {
-        let key = |task: &ListedTask| format!("{}task:{}", self.inner.prefix, task.place.task_id);
-        let mut pipeline = redis::Pipeline::with_capacity(tasks.len());
+        let mut call = self.inner.scripts.bodies.call();
         for task in tasks {
-            let key = key(task);
-            for field in JSON_FIELDS {
-                pipeline.cmd("HSTRLEN").arg(&key).arg(field);
-            }
+            let size = task
+                .bytes
+                .map(|bytes| bytes.to_string())
+                .unwrap_or_default();
+            call = call.arg(&task.place.task_id).arg(size);
         }
-        let sizes = self.answers::<usize>(&pipeline).await;
-        let mut sizes = sizes.chunks_exact(JSON_FIELDS.len());
-        // The values may have grown since the task was listed, and the caller has no room for them then.
-        let unchanged = tasks.iter().map(|task| {
-            let (base, texts) = sizes.next()?.split_last()?;
-            let fits = task.bytes == Some(*base) && texts.iter().all(|size| *size <= MAX_TEXT);
-            fits.then_some(task)
-        });
-        let unchanged: Vec<Option<&ListedTask>> = unchanged.collect();
-        let mut pipeline = redis::Pipeline::with_capacity(tasks.len());
-        for task in unchanged.iter().flatten() {
-            pipeline.cmd("HMGET").arg(key(task)).arg(&JSON_FIELDS);
-        }
-        let mut rows = self.answers::<JsonRow>(&pipeline).await.into_iter();
-        let body = |task: Option<&ListedTask>| {
-            let task = task?;
-            let json = whole(&task.place.task_id, owner, rows.next()?)?;
-            (task.bytes == Some(json.len())).then_some(json)
+        let found: Result<Vec<Option<RecordFields>>, StoreError> =
+            self.inner.connection.call(&call).await;
+        // The load of a task reports what is wrong with it.
+        let Ok(found) = found else {
+            return Ok(vec![None; tasks.len()]);
         };
-        Ok(unchanged.into_iter().map(body).collect())
+        let body = |(task, fields): (&ListedTask, Option<RecordFields>)| {
+            whole(&task.place.task_id, owner, fields?)
+        };
+        Ok(tasks.iter().zip(found).map(body).collect())
     }
 
     async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
@@ -439,18 +426,6 @@ impl RedisStore {
             false => connection.call(&call).await?,
         };
         self.inner.outcome(task_id, phase, &reply)
-    }
-
-    /// Returns the answers to commands about tasks; none if one of them fails, because the load of a task reports what is
-    /// wrong with it.
-    async fn answers<T: FromRedisValue>(&self, pipeline: &redis::Pipeline) -> Vec<T> {
-        match pipeline.is_empty() {
-            true => Vec::new(),
-            false => {
-                let answers = self.inner.connection.pipeline(pipeline).await;
-                answers.unwrap_or_default()
-            }
-        }
     }
 
     /// Lists tasks, by their summaries, or with `measures` by the sizes of their records.

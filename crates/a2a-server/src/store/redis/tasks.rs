@@ -259,26 +259,13 @@ pub(super) fn measured((Text(task_id), changed_ms, bytes): MeasuredRow) -> Liste
 
 type Field = Option<Text>;
 
-/// The fields [`JSON_FIELDS`] of a task.
-pub(super) type JsonRow = (Field, Field, Field, Field, Field, Option<Vec<u8>>);
-
-/// The maximum size of a field of a task other than its record, in bytes, as in `bounded_text` of the scripts.
-pub(super) const MAX_TEXT: usize = 4096;
-
-/// The names of the fields of a [`JsonRow`]. The record is the last one.
-pub(super) const JSON_FIELDS: [&str; 6] = [
-    "owner",
-    "settled",
-    "revision",
-    "base_revision",
-    "sum",
-    "base",
-];
+/// A record as `bodies.lua` returns it: `owner`, `settled`, `revision`, `base_revision`, `sum` and `base`.
+pub(super) type RecordFields = (Field, Field, Field, Field, Field, Option<Vec<u8>>);
 
 /// Returns the record of a finished task. It counts only with its checksum, because another program, or an earlier version
 /// of this one, may have written it; and only for its owner, because another program may have added it to a list.
-pub(super) fn whole(task_id: &str, only: Option<&str>, row: JsonRow) -> Option<Bytes> {
-    match row {
+pub(super) fn whole(task_id: &str, only: Option<&str>, fields: RecordFields) -> Option<Bytes> {
+    match fields {
         (Some(owner), Some(_), Some(revision), Some(from), Some(sum), Some(json))
             if only.is_none_or(|only| only == owner.0)
                 && revision.0 == from.0

@@ -35,19 +35,15 @@ local function past(id, at)
   return a < b or (a == b and below(id, last))
 end
 
--- Returns the size of the record of a task: 0 without a record, nil if no server stores what the task has.
+-- Returns the size of the record of a task: 0 without a record, nil if no server stores one of this size.
 local function size_of(id)
   local key = P .. 'task:' .. id
-  local is = fields(key, 'owner', 'settled', 'revision', 'base_revision', 'sum')
-  if not is then
+  local size = redis.pcall('HSTRLEN', key, 'base')
+  if type(size) == 'table' then
+    -- The key has another type, or this call fails as well.
+    fields(key, 'owner')
     return 0
   end
-  for field = 1, 5 do
-    if is[field] and #is[field] > 4096 then
-      return nil
-    end
-  end
-  local size = redis.call('HSTRLEN', key, 'base')
   if size <= 2 ^ 24 or size <= allowance(id) then
     return size
   end
