@@ -354,7 +354,7 @@ pub enum StoreError {
     /// The store failed. Contains what failed, why, and what to do.
     #[error("{0}")]
     Failed(String),
-    /// The store refuses changes until its operator acts. It has told no subscriber of this one, but may have stored a part of
+    /// The store refuses changes until its operator acts. It has published nothing of this one, but may have stored a part of
     /// it. Contains why, and what to do.
     #[error("{0}")]
     Refused(String),

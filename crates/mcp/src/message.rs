@@ -376,7 +376,7 @@ mod tests {
             let refusal = refused(message.as_bytes());
             assert_eq!(refusal, (-32600, Value::Null), "{message:.100}");
         }
-        let refusal = Head::parse(&long).err().unwrap();
+        let refusal = Head::parse(&list(&long)).err().unwrap();
         assert!(
             refusal.message.contains("more than 1024 bytes"),
             "{refusal:?}"
