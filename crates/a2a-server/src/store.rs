@@ -4,6 +4,7 @@
 //! Redis for all servers that share it. The server shows a change to clients only after the store has it.
 
 pub(crate) mod body;
+mod finished_records;
 pub mod memory;
 pub mod redis;
 pub mod sqlite;
@@ -235,16 +236,35 @@ pub struct ListedTask {
 }
 
 impl ListedTask {
+    fn new(place: Cursor) -> Self {
+        Self {
+            place,
+            bytes: None,
+            json: None,
+        }
+    }
+
+    fn unmeasured(task: &Summary) -> Self {
+        Self::new(Cursor::new(task))
+    }
+
     fn place(&self) -> Cursor {
         self.place.clone()
     }
 
-    fn unmeasured(task: &Summary) -> Self {
-        Self {
-            place: Cursor::new(task),
-            bytes: None,
-            json: None,
+    /// Sets the size of the record, and the record if `left` has room for it, which shrinks.
+    fn set_record<E>(
+        &mut self,
+        size: usize,
+        read: impl FnOnce() -> Result<Option<Bytes>, E>,
+        left: &mut usize,
+    ) -> Result<(), E> {
+        self.bytes = Some(size);
+        if let Some(room) = left.checked_sub(size) {
+            *left = room;
+            self.json = read()?;
         }
+        Ok(())
     }
 }
 

@@ -40,6 +40,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use url::Url;
 
+use super::finished_records::FinishedRecords;
 use super::task_events::TaskEvents;
 use super::{StoreError, body};
 
@@ -145,6 +146,7 @@ struct Inner {
     /// The tasks that this process runs. If Redis names another owner for one of them, another server has taken it
     /// over.
     running: Mutex<HashSet<String>>,
+    finished: FinishedRecords,
     /// The permits for loading tasks.
     loads: Semaphore,
 }
@@ -166,6 +168,7 @@ impl Inner {
             lease,
             calls: AtomicU64::new(0),
             running: Mutex::default(),
+            finished: FinishedRecords::default(),
             loads: Semaphore::new(body::MAX_LOADS),
         }
     }

@@ -34,6 +34,7 @@ use self::queries::Log;
 pub use self::salvage::{check, export};
 use self::tasks::{DeletedTask, FinishedTask, NewTask};
 use self::writer::{Command, LastError, Writer};
+use super::finished_records::FinishedRecords;
 use super::task_events::{EventListener, TaskEvents};
 use crate::store::{
     Budget, Context, Filter, ListedTask, Loaded, Page, QueueTicket, Retention, StoreError, Summary,
@@ -68,6 +69,7 @@ struct Shared {
     with_pushes: Arc<Mutex<HashSet<String>>>,
     /// The key of the newest task of an earlier process; `None` once `recover` has returned the unfinished tasks.
     last_existing_key: Mutex<Option<i64>>,
+    finished: Arc<FinishedRecords>,
     /// The permits for loading tasks.
     loads: Semaphore,
     /// The permits for reads.
@@ -133,6 +135,7 @@ impl SqliteStore {
                 last_error,
                 with_pushes: Arc::new(Mutex::new(with_pushes)),
                 last_existing_key: Mutex::new(Some(last_existing_key)),
+                finished: Arc::default(),
                 loads: Semaphore::new(body::MAX_LOADS),
                 reads: Arc::new(Semaphore::new(MAX_READERS)),
             }),
@@ -380,7 +383,8 @@ impl TaskStore for SqliteStore {
         json_bytes: usize,
     ) -> Result<Page<ListedTask>, StoreError> {
         let (total, filter) = (self.total(filter), filter.clone());
-        self.read(move |connection| queries::listed(connection, &filter, total, json_bytes))
+        let known = Arc::clone(&self.shared.finished);
+        self.read(move |connection| queries::listed(connection, &filter, total, &known, json_bytes))
             .await
     }
 

@@ -17,7 +17,7 @@ use futures_util::{StreamExt, stream};
 use redis::FromRedisValue;
 use serde::{Deserialize, Serialize};
 
-use super::tasks::{MeasuredRow, RecordFields, Row, measured, summary, whole, with_sum};
+use super::tasks::{MeasuredRecord, Place, Row, place, set_record, summary, with_sum};
 use super::{Inner, RedisStore, connection, pubsub, queue};
 use crate::store::{
     Budget, Context, Cursor, Filter, ListedTask, Loaded, Page, Phase, QueueTicket, Retention,
@@ -135,10 +135,20 @@ impl TaskStore for RedisStore {
     async fn page(
         &self,
         filter: &Filter,
-        _json_bytes: usize,
+        json_bytes: usize,
     ) -> Result<Page<ListedTask>, StoreError> {
-        let (total, more, found) = self.rows::<MeasuredRow>(filter, true).await?;
-        let tasks = found.into_iter().map(measured).collect();
+        let (total, more, found) = self.rows::<Place>(filter, true).await?;
+        let listed = |row| ListedTask::new(place(row));
+        let mut tasks: Vec<ListedTask> = found.into_iter().map(listed).collect();
+        let owner = filter.owner.as_deref();
+        let known = &self.inner.finished;
+        let left = known.fill(owner, &mut tasks, json_bytes);
+        let unread = tasks.iter_mut().filter(|task| task.bytes.is_none());
+        let mut unread: Vec<&mut ListedTask> = unread.collect();
+        self.read_records(owner, &mut unread, left).await;
+        for task in unread {
+            known.put(owner, task);
+        }
         Ok(Page::new(tasks, more, total, ListedTask::place))
     }
 
@@ -147,24 +157,12 @@ impl TaskStore for RedisStore {
         owner: Option<&str>,
         tasks: &[ListedTask],
     ) -> Result<Vec<Option<Bytes>>, StoreError> {
-        let mut call = self.inner.scripts.bodies.call();
-        for task in tasks {
-            let size = task
-                .bytes
-                .map(|bytes| bytes.to_string())
-                .unwrap_or_default();
-            call = call.arg(&task.place.task_id).arg(size);
-        }
-        let found: Result<Vec<Option<RecordFields>>, StoreError> =
-            self.inner.connection.call(&call).await;
-        // The load of a task reports what is wrong with it.
-        let Ok(found) = found else {
-            return Ok(vec![None; tasks.len()]);
-        };
-        let body = |(task, fields): (&ListedTask, Option<RecordFields>)| {
-            whole(&task.place.task_id, owner, fields?)
-        };
-        Ok(tasks.iter().zip(found).map(body).collect())
+        let unread = |task: &ListedTask| ListedTask::new(task.place());
+        let mut read: Vec<ListedTask> = tasks.iter().map(unread).collect();
+        let bytes = tasks.iter().filter_map(|task| task.bytes).sum();
+        let mut unread: Vec<&mut ListedTask> = read.iter_mut().collect();
+        self.read_records(owner, &mut unread, bytes).await;
+        Ok(read.into_iter().map(|task| task.json).collect())
     }
 
     async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
@@ -428,11 +426,35 @@ impl RedisStore {
         self.inner.outcome(task_id, phase, &reply)
     }
 
-    /// Lists tasks, by their summaries, or with `measures` by the sizes of their records.
+    /// Sets the sizes of listed tasks that may have finished, and the first records, together at most `json_bytes`.
+    async fn read_records(
+        &self,
+        owner: Option<&str>,
+        tasks: &mut [&mut ListedTask],
+        json_bytes: usize,
+    ) {
+        if tasks.is_empty() {
+            return;
+        }
+        let mut call = self.inner.scripts.records.call().arg(json_bytes);
+        for task in tasks.iter() {
+            call = call.arg(&task.place.task_id);
+        }
+        let found: Result<Vec<Option<MeasuredRecord>>, StoreError> =
+            self.inner.connection.call(&call).await;
+        // The load of a task reports what is wrong with it.
+        for (task, record) in tasks.iter_mut().zip(found.unwrap_or_default()) {
+            if let Some(record) = record {
+                set_record(task, owner, record);
+            }
+        }
+    }
+
+    /// Lists tasks, by their summaries, or with `places` by the times of their last changes.
     async fn rows<R: FromRedisValue>(
         &self,
         filter: &Filter,
-        measures: bool,
+        places: bool,
     ) -> Result<(usize, bool, Vec<R>), StoreError> {
         let (index, owner, state) = index(filter);
         let since = filter.changed_after.map(|at| at.timestamp_micros());
@@ -452,7 +474,7 @@ impl RedisStore {
             .arg(owner)
             .arg(state)
             .arg(number(since))
-            .arg(i32::from(measures));
+            .arg(i32::from(places));
         self.inner.connection.call(&call).await
     }
 }

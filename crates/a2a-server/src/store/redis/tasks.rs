@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use redis::{FromRedisValue, ParsingError};
 
 use super::Inner;
@@ -242,38 +241,35 @@ pub(super) fn summary(row: Row) -> Summary {
     }
 }
 
-/// The id and time of a task, and the size of its record if the servers may have stored it.
-pub(super) type MeasuredRow = (Text, i64, Option<usize>);
+/// The id of a task and the time of its last change.
+pub(super) type Place = (Text, i64);
 
-pub(super) fn measured((Text(task_id), changed_ms, bytes): MeasuredRow) -> ListedTask {
-    let place = Cursor {
+pub(super) fn place((Text(task_id), changed_ms): Place) -> Cursor {
+    Cursor {
         changed_ms,
         task_id,
-    };
-    ListedTask {
-        place,
-        bytes,
-        json: None,
     }
 }
 
 type Field = Option<Text>;
 
-/// A record as `bodies.lua` returns it: `owner`, `settled`, `revision`, `base_revision`, `sum` and `base`.
-pub(super) type RecordFields = (Field, Field, Field, Field, Field, Option<Vec<u8>>);
+/// A record as `records.lua` returns it: its size, the owner, the revision, the checksum and the JSON.
+pub(super) type MeasuredRecord = (usize, Field, Field, Field, Option<Vec<u8>>);
 
-/// Returns the record of a finished task. It counts only with its checksum, because another program, or an earlier version
-/// of this one, may have written it; and only for its owner, because another program may have added it to a list.
-pub(super) fn whole(task_id: &str, only: Option<&str>, fields: RecordFields) -> Option<Bytes> {
-    match fields {
-        (Some(owner), Some(_), Some(revision), Some(from), Some(sum), Some(json))
-            if only.is_none_or(|only| only == owner.0)
-                && revision.0 == from.0
-                && sum.0 == checksum(task_id, &owner.0, &revision.0, &json) =>
-        {
-            Some(json.into())
+/// Sets the size of a listed task, and its record if `record` has it. A record counts only with its checksum, because another
+/// program, or an earlier version of this one, may have written it; and only for the client `only`, because another program
+/// may have added it to a list.
+pub(super) fn set_record(task: &mut ListedTask, only: Option<&str>, record: MeasuredRecord) {
+    let id = &task.place.task_id;
+    match record {
+        (_, Some(owner), Some(revision), Some(sum), Some(json)) => {
+            let is_own = only.is_none_or(|only| only == owner.0);
+            if is_own && sum.0 == checksum(id, &owner.0, &revision.0, &json) {
+                task.bytes = Some(json.len());
+                task.json = Some(json.into());
+            }
         }
-        _ => None,
+        (size, ..) => task.bytes = Some(size),
     }
 }
 

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
 use super::database::SqlError;
 use super::tasks::number;
+use crate::store::finished_records::FinishedRecords;
 use crate::store::{
     Context, Cursor, Filter, ListedTask, Page, Phase, StoreError, Summary, SummaryPage, Usage,
     body, parse_state, state_name,
@@ -231,41 +232,42 @@ pub(super) fn listed(
     connection: &Connection,
     filter: &Filter,
     total: Option<usize>,
+    known: &FinishedRecords,
     json_bytes: usize,
 ) -> Result<Page<ListedTask>, SqlError> {
     let transaction = connection.unchecked_transaction()?;
     // Rows are sorted without their records. SQLite reads a record only where its column is asked for.
-    let mut find =
-        transaction.prepare_cached("SELECT sum, body, length(body) FROM tasks WHERE key = ?1")?;
-    let mut left = json_bytes;
+    let mut keys = Vec::new();
     let each = |row: &rusqlite::Row<'_>| {
-        let found = find.query_row([row.get::<_, i64>(0)?], |found| {
-            let Some(size) = found.get::<_, Option<i64>>(2)? else {
-                return Ok((None, None));
-            };
-            let size = usize::try_from(size).unwrap_or(usize::MAX);
-            let room = left.checked_sub(size);
-            left = room.unwrap_or_default();
-            let json = room.map(|_| intact(found)).transpose()?;
-            Ok((Some(size), json.flatten()))
-        });
-        // The load of the task reports a damage.
-        let (bytes, json) = found.unwrap_or_default();
-        let place = Cursor {
+        keys.push(row.get::<_, i64>(0)?);
+        Ok(ListedTask::new(Cursor {
             changed_ms: row.get(1)?,
             task_id: row.get(2)?,
-        };
-        Ok(ListedTask { place, bytes, json })
+        }))
     };
     let columns = "key, changed_ms, id";
-    select(
-        &transaction,
-        filter,
-        total,
-        columns,
-        each,
-        ListedTask::place,
-    )
+    let place = ListedTask::place;
+    let mut page = select(&transaction, filter, total, columns, each, place)?;
+    let owner = filter.owner.as_deref();
+    let mut left = known.fill(owner, &mut page.tasks, json_bytes);
+    let mut find =
+        transaction.prepare_cached("SELECT sum, body, length(body) FROM tasks WHERE key = ?1")?;
+    let read = page.tasks.iter_mut().zip(keys);
+    for (task, key) in read.filter(|(task, _)| task.bytes.is_none()) {
+        let found = find.query_row([key], |row| match row.get::<_, Option<i64>>(2)? {
+            Some(size) => {
+                let size = usize::try_from(size).unwrap_or(usize::MAX);
+                task.set_record(size, || intact(row), &mut left)
+            }
+            None => Ok(()),
+        });
+        match found {
+            Ok(()) => known.put(owner, task),
+            // The load of the task reports a damage.
+            Err(_) => task.bytes = None,
+        }
+    }
+    Ok(page)
 }
 
 /// Returns the records in the rows of tasks.

@@ -1,9 +1,8 @@
 -- Returns a page of `index`, the last changed first: the total, whether another page follows, and the rows. Filters by
--- owner, state and since where they are given. The rows are summaries, or with `measures` the ids, the times and the
--- sizes of the records.
+-- owner, state and since where they are given. The rows are summaries, or with `places` the ids and the times.
 local index, size, score, last = P .. ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local owner, state, since = ARGV[8], ARGV[9], ARGV[10]
-local measures = ARGV[11] == '1'
+local places = ARGV[11] == '1'
 local asks = state ~= '' or since ~= ''
 -- All tasks of a context have the owner of the context.
 if owner ~= '' then
@@ -35,32 +34,22 @@ local function past(id, at)
   return a < b or (a == b and below(id, last))
 end
 
--- Returns the size of the record of a task: 0 without a record, nil if no server stores one of this size.
-local function size_of(id)
-  local key = P .. 'task:' .. id
-  local size = redis.pcall('HSTRLEN', key, 'base')
-  if type(size) == 'table' then
-    -- The key has another type, or this call fails as well.
-    fields(key, 'owner')
-    return 0
+-- Returns whether all tasks exist that `found`, ids and times in turns, names.
+local function exist(found)
+  local keys = {}
+  for i = 1, #found, 2 do
+    keys[#keys + 1] = P .. 'task:' .. found[i]
   end
-  if size <= 2 ^ 24 or size <= allowance(id) then
-    return size
-  end
+  return #keys == 0 or redis.call('EXISTS', unpack(keys)) == #keys
 end
 
 -- Returns the row of a task; nil if the task does not exist.
-local function row(id, at)
-  if not measures then
+local function row(id, at, exists)
+  if not places then
     return listed(id, at)
   end
-  local size = size_of(id)
-  if size ~= 0 then
-    -- `false` is nil in a reply.
-    return { id, time_text(at), size or false }
-  end
-  local is = fields(P .. 'task:' .. id, 'owner')
-  return is and is[1] and { id, time_text(at), false }
+  local is = exists or fields(P .. 'task:' .. id, 'owner')
+  return is and (exists or is[1]) and { id, time_text(at) }
 end
 
 local total, ids, more, lost = 0, {}, 0, {}
@@ -72,6 +61,7 @@ end
 local offset, step = 0, asks and 256 or math.min(256, size + 1)
 while more == 0 or asks do
   local found = redis.call('ZREVRANGEBYSCORE', index, max, '-inf', 'WITHSCORES', 'LIMIT', offset, step)
+  local exists = asks or (places and exist(found))
   for i = 1, #found, 2 do
     local id, at = found[i], found[i + 1]
     if not asks or takes(id) then
@@ -81,10 +71,10 @@ while more == 0 or asks do
       if #ids == size then
         more = (more == 1 or past(id, at)) and 1 or 0
       elseif past(id, at) then
-        local task = bounded_text(id) == id and row(id, at)
+        local task = bounded_text(id) == id and row(id, at, exists)
         if not task then
           lost[#lost + 1] = id
-        elseif measures or owner == '' or task[4] == owner then
+        elseif places or owner == '' or task[4] == owner then
           ids[#ids + 1] = task
         end
       end
