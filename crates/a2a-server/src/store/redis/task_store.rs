@@ -17,7 +17,7 @@ use futures_util::{StreamExt, stream};
 use redis::FromRedisValue;
 use serde::{Deserialize, Serialize};
 
-use super::tasks::{MeasuredRecord, Place, Row, place, set_record, summary, with_sum};
+use super::tasks::{MeasuredRecord, Row, Text, places, set_record, summary, with_sum};
 use super::{Inner, RedisStore, connection, pubsub, queue};
 use crate::store::{
     Budget, Context, Cursor, Filter, ListedTask, Loaded, Page, Phase, QueueTicket, Retention,
@@ -137,9 +137,8 @@ impl TaskStore for RedisStore {
         filter: &Filter,
         json_bytes: usize,
     ) -> Result<Page<ListedTask>, StoreError> {
-        let (total, more, found) = self.rows::<Place>(filter, true).await?;
-        let listed = |row| ListedTask::new(place(row));
-        let mut tasks: Vec<ListedTask> = found.into_iter().map(listed).collect();
+        let (total, more, found) = self.rows::<Text>(filter, true).await?;
+        let mut tasks = places(found);
         let owner = filter.owner.as_deref();
         let known = &self.inner.finished;
         let left = known.fill(owner, &mut tasks, json_bytes);
@@ -450,7 +449,7 @@ impl RedisStore {
         }
     }
 
-    /// Lists tasks, by their summaries, or with `places` by the times of their last changes.
+    /// Lists tasks, by their summaries, or with `places` by their ids and the times of their last changes.
     async fn rows<R: FromRedisValue>(
         &self,
         filter: &Filter,

@@ -5,6 +5,7 @@
 //! terminal one with a log, compacts them.
 
 use std::collections::BTreeMap;
+use std::string::FromUtf8Error;
 
 use redis::{FromRedisValue, ParsingError};
 
@@ -205,7 +206,9 @@ pub(super) struct Text(pub(super) String);
 impl FromRedisValue for Text {
     fn from_redis_value(value: redis::Value) -> Result<Self, ParsingError> {
         let bytes: Vec<u8> = redis::from_redis_value(value)?;
-        Ok(Self(String::from_utf8_lossy(&bytes).into_owned()))
+        let text = String::from_utf8(bytes);
+        let lossy = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
+        Ok(Self(text.unwrap_or_else(lossy)))
     }
 }
 
@@ -241,14 +244,22 @@ pub(super) fn summary(row: Row) -> Summary {
     }
 }
 
-/// The id of a task and the time of its last change.
-pub(super) type Place = (Text, i64);
-
-pub(super) fn place((Text(task_id), changed_ms): Place) -> Cursor {
-    Cursor {
-        changed_ms,
-        task_id,
-    }
+/// Returns the tasks that `list.lua` returns as ids and scores in turns.
+pub(super) fn places(rows: Vec<Text>) -> Vec<ListedTask> {
+    // A number that Lua represents exactly.
+    const MAX: i64 = 1 << 53;
+    let mut rows = rows.into_iter();
+    let next = || {
+        let (Text(task_id), Text(score)) = (rows.next()?, rows.next()?);
+        // Another program may have written any score.
+        let rounded = |_| score.parse().map_or(0, |score: f64| score.floor() as i64);
+        let changed_ms = score.parse().unwrap_or_else(rounded).clamp(-MAX, MAX);
+        Some(ListedTask::new(Cursor {
+            changed_ms,
+            task_id,
+        }))
+    };
+    std::iter::from_fn(next).collect()
 }
 
 type Field = Option<Text>;
