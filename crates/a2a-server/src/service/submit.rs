@@ -93,7 +93,7 @@ impl Core {
         let agent = self.agent(caller, &send).await?;
         self.check_output_modes(&send, agent.as_deref()).await?;
         let push = self.requested_push_config(caller, &send)?;
-        let new_task_id = self.env.uuid().to_string();
+        let new_task_id = self.env.ordered_uuid().to_string();
         let new = Box::new(Submission {
             caller: caller.clone(),
             size: encoded_bytes(&send.request.message),
