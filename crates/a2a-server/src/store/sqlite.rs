@@ -196,16 +196,17 @@ impl SqliteStore {
         known.then(|| self.shared.usage.tasks(filter.owner.as_deref()))
     }
 
-    /// Deletes tasks and returns how many of them existed. `shrink` also returns free pages to the file system.
-    async fn forget(&self, ids: Vec<String>, shrink: bool) -> Result<usize, StoreError> {
+    /// Deletes tasks and returns how many of them existed.
+    async fn forget(&self, ids: Vec<String>) -> Result<usize, StoreError> {
         let (events, usage) = (self.shared.events.clone(), self.shared.usage.clone());
         let with_pushes = Arc::clone(&self.shared.with_pushes);
         let work = move |transaction: &Transaction| {
-            let mut all = Vec::with_capacity(ids.len());
+            let mut all: Vec<DeletedTask> = Vec::with_capacity(ids.len());
             for id in &ids {
                 all.extend(tasks::delete(transaction, id)?);
             }
-            if shrink {
+            // A task that a message replaces leaves its pages to the next one.
+            if all.iter().all(|task| task.is_terminal) {
                 tasks::shrink(transaction)?;
             }
             Ok(all)
@@ -398,8 +399,7 @@ impl TaskStore for SqliteStore {
     }
 
     async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
-        // A message that replaces its task leaves its pages to the next one.
-        Ok(self.forget(vec![task_id.to_owned()], false).await? > 0)
+        Ok(self.forget(vec![task_id.to_owned()]).await? > 0)
     }
 
     async fn subscribe(&self, task_id: &str) -> Result<Option<TaskSubscription>, StoreError> {
@@ -506,7 +506,7 @@ impl TaskStore for SqliteStore {
             let ids = self.read(move |connection| {
                 queries::expired(connection, before_ms, count, &crowded, DELETE_BATCH)
             });
-            match self.forget(ids.await?, true).await? {
+            match self.forget(ids.await?).await? {
                 0 => return Ok(forgotten),
                 more => forgotten += more,
             }
@@ -541,7 +541,7 @@ impl TaskStore for SqliteStore {
         let oldest = oldest.await?;
         let room = !oldest.is_empty();
         for some in oldest.chunks(DELETE_BATCH).filter(|_| forget) {
-            self.forget(some.to_vec(), true).await?;
+            self.forget(some.to_vec()).await?;
         }
         Ok(room)
     }

@@ -267,16 +267,25 @@ pub(super) struct DeletedTask {
     pub(super) id: String,
     pub(super) owner: String,
     pub(super) bytes: i64,
+    pub(super) is_terminal: bool,
 }
 
 /// Deletes a task with its log and configurations, and its context if that was its last task.
 pub(super) fn delete(transaction: &Transaction, id: &str) -> Result<Option<DeletedTask>, SqlError> {
-    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-    let found: Option<(i64, String, String, i64)> = transaction
-        .prepare_cached("SELECT key, context, owner, bytes FROM tasks WHERE id = ?1")?
+    let row = |row: &rusqlite::Row<'_>| {
+        let deleted = DeletedTask {
+            id: id.to_owned(),
+            owner: row.get(2)?,
+            bytes: row.get(3)?,
+            is_terminal: row.get::<_, i64>(4)? == Phase::Terminal as i64,
+        };
+        Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, deleted))
+    };
+    let found = transaction
+        .prepare_cached("SELECT key, context, owner, bytes, phase FROM tasks WHERE id = ?1")?
         .query_row([id], row)
         .optional()?;
-    let Some((key, context, owner, bytes)) = found else {
+    let Some((key, context, deleted)) = found else {
         return Ok(None);
     };
     for delete in [
@@ -291,12 +300,8 @@ pub(super) fn delete(transaction: &Transaction, id: &str) -> Result<Option<Delet
             "DELETE FROM contexts WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM tasks WHERE context = ?1)",
         )?
         .execute([context])?;
-    transaction.add_to_totals(&owner, -1, -bytes);
-    Ok(Some(DeletedTask {
-        id: id.to_owned(),
-        owner,
-        bytes,
-    }))
+    transaction.add_to_totals(&deleted.owner, -1, -deleted.bytes);
+    Ok(Some(deleted))
 }
 
 /// Returns up to 128 free pages of the file to the file system.
