@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
 
 /// A clock.
 pub trait Clock: Send + Sync + 'static {
@@ -51,7 +51,15 @@ pub trait IdGenerator: Send + Sync + 'static {
 }
 
 /// A clock and a source of random ids.
-pub trait Environment: Clock + IdGenerator {}
+pub trait Environment: Clock + IdGenerator {
+    /// Returns a UUID of 48 bits of time and 74 random ones (RFC 9562, version 7). Indexes of such ids grow at their end.
+    fn ordered_uuid(&self) -> Uuid {
+        let random = self.uuid();
+        let mut rest = [0; 10];
+        rest.copy_from_slice(&random.as_bytes()[6..]);
+        Builder::from_unix_timestamp_millis(self.unix_millis(), &rest).into_uuid()
+    }
+}
 
 impl<T: Clock + IdGenerator> Environment for T {}
 
@@ -78,6 +86,23 @@ impl IdGenerator for SystemEnvironment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ordered_ids_begin_with_their_time_and_differ() {
+        let before = SystemEnvironment.unix_millis();
+        let [first, second] = [0; 2].map(|_| SystemEnvironment.ordered_uuid());
+        let after = SystemEnvironment.unix_millis();
+        for id in [first, second] {
+            assert_eq!(id.get_version(), Some(uuid::Version::SortRand));
+            let (seconds, nanos) = id
+                .get_timestamp()
+                .map(|time| time.to_unix())
+                .unwrap_or_default();
+            let millis = seconds * 1000 + u64::from(nanos) / 1_000_000;
+            assert!((before..=after).contains(&millis), "{id}");
+        }
+        assert_ne!(first.as_bytes()[8..], second.as_bytes()[8..]);
+    }
 
     #[test]
     fn random_numbers_are_below_one_and_differ() {

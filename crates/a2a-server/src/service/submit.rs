@@ -93,7 +93,7 @@ impl Core {
         let agent = self.agent(caller, &send).await?;
         self.check_output_modes(&send, agent.as_deref()).await?;
         let push = self.requested_push_config(caller, &send)?;
-        let new_task_id = self.env.uuid().to_string();
+        let new_task_id = self.env.ordered_uuid().to_string();
         let new = Box::new(Submission {
             caller: caller.clone(),
             size: encoded_bytes(&send.request.message),
@@ -250,7 +250,11 @@ impl Core {
         let message = &new.send.request.message;
         // Reserve room last, so that a message that fails another check deletes no old tasks.
         let size = new.size;
-        self.make_room(&new.caller.client, size, false).await?;
+        // Otherwise `begin` asks for the room before it stores anything.
+        let names_stored = message.task_id.is_some() || message.context_id.is_some();
+        if names_stored || self.settings.session_id.is_some() {
+            self.make_room(&new.caller.client, size, false).await?;
+        }
         if let Some(task_id) = non_empty(message.task_id.as_ref()) {
             let agent = new.agent.as_deref();
             let context = non_empty(message.context_id.as_ref());

@@ -111,7 +111,7 @@ impl Core {
             (None, Some(own)) => own.clone(),
             (None, None) => {
                 // The store creates the context together with its first task.
-                let context_id = self.env.uuid().to_string();
+                let context_id = self.env.ordered_uuid().to_string();
                 let session = self.sessions.session_id(client, &context_id);
                 return Ok((context_id, session));
             }

@@ -33,7 +33,7 @@ pub use self::database::{Holder, Options, holder};
 use self::queries::Log;
 pub use self::salvage::{check, export};
 use self::tasks::{DeletedTask, FinishedTask, NewTask};
-use self::writer::{Command, LastError, Writer};
+use self::writer::{Command, LastError, Transaction, Writer};
 use super::finished_records::FinishedRecords;
 use super::task_events::{EventListener, TaskEvents};
 use crate::store::{
@@ -112,7 +112,7 @@ impl SqliteStore {
         let (commands, command_receiver) = mpsc::channel();
         let last_error = LastError::default();
         let writer = Writer {
-            connection,
+            transaction: Transaction::new(connection),
             path: path.clone(),
             fsync: options.fsync,
             lock,
@@ -163,7 +163,7 @@ impl SqliteStore {
     async fn write<T: Send + 'static>(
         &self,
         bytes: usize,
-        work: impl Fn(&Connection) -> Result<T, SqlError> + Send + 'static,
+        work: impl Fn(&Transaction) -> Result<T, SqlError> + Send + 'static,
         after: impl FnOnce(&T) + Send + 'static,
     ) -> Result<T, StoreError> {
         let written = writer::send(&self.shared.commands, bytes, work, after)?;
@@ -203,12 +203,15 @@ impl SqliteStore {
     async fn forget(&self, ids: Vec<String>) -> Result<usize, StoreError> {
         let (events, usage) = (self.shared.events.clone(), self.shared.usage.clone());
         let with_pushes = Arc::clone(&self.shared.with_pushes);
-        let work = move |connection: &Connection| {
-            let mut all = Vec::with_capacity(ids.len());
+        let work = move |transaction: &Transaction| {
+            let mut all: Vec<DeletedTask> = Vec::with_capacity(ids.len());
             for id in &ids {
-                all.extend(tasks::delete(connection, id)?);
+                all.extend(tasks::delete(transaction, id)?);
             }
-            tasks::shrink(connection)?;
+            // A task that a message replaces leaves its pages to the next one.
+            if all.iter().all(|task| task.is_terminal) {
+                tasks::shrink(transaction)?;
+            }
             Ok(all)
         };
         let after = move |deleted: &Vec<DeletedTask>| {
@@ -287,7 +290,7 @@ impl TaskStore for SqliteStore {
             revision: record.revision,
             json,
         };
-        let work = move |connection: &Connection| tasks::create(connection, &new);
+        let work = move |transaction: &Transaction| tasks::create(transaction, &new);
         let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
         let after = move |(): &()| usage.add(&owner, length(bytes), 1);
         self.write(bytes, work, after).await
@@ -306,8 +309,8 @@ impl TaskStore for SqliteStore {
         let bytes = encoded.iter().map(Vec::len).sum();
         let (id, effect) = (task_id.to_owned(), SummaryChange::all(changes));
         let encoded_changes = Arc::clone(&encoded);
-        let work = move |connection: &Connection| {
-            tasks::append(connection, &id, revision, at_ms, &effect, &encoded_changes)
+        let work = move |transaction: &Transaction| {
+            tasks::append(transaction, &id, revision, at_ms, &effect, &encoded_changes)
         };
         let usage = self.shared.usage.clone();
         let (events, id) = (self.shared.events.clone(), task_id.to_owned());
@@ -336,7 +339,7 @@ impl TaskStore for SqliteStore {
         };
         let (id, from) = (record.task.id.clone(), revision_before(record, changes));
         let bytes = finished.json.len();
-        let work = move |connection: &Connection| tasks::finish(connection, from, &finished);
+        let work = move |transaction: &Transaction| tasks::finish(transaction, from, &finished);
         let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
         let events = self.shared.events.clone();
         let followed = events.has_listeners(&id).then(|| changes.to_vec());
@@ -424,12 +427,12 @@ impl TaskStore for SqliteStore {
         session: &str,
     ) -> Result<Context, StoreError> {
         let [id, owner, session] = [context_id, owner, session].map(str::to_owned);
-        let work = move |connection: &Connection| {
-            if let Some(context) = queries::context(connection, &id)? {
+        let work = move |transaction: &Transaction| {
+            if let Some(context) = queries::context(transaction, &id)? {
                 return Ok(context);
             }
-            tasks::get_or_create_context(connection, &id, &owner, &session)?;
-            let context = queries::context(connection, &id)?;
+            tasks::get_or_create_context(transaction, &id, &owner, &session)?;
+            let context = queries::context(transaction, &id)?;
             context.ok_or(SqlError::Rejected(StoreError::Conflict))
         };
         self.write(0, work, |_| {}).await
@@ -460,8 +463,8 @@ impl TaskStore for SqliteStore {
         })?;
         let task_id = config.task_id.clone();
         let config_id = config.id.clone().unwrap_or_default();
-        let work = move |connection: &Connection| {
-            tasks::put_push(connection, &task_id, &config_id, version, &json)
+        let work = move |transaction: &Transaction| {
+            tasks::put_push(transaction, &task_id, &config_id, version, &json)
         };
         let with_pushes = Arc::clone(&self.shared.with_pushes);
         let id = config.task_id.clone();
@@ -489,7 +492,7 @@ impl TaskStore for SqliteStore {
     async fn delete_push(&self, task_id: &str, config_id: &str) -> Result<bool, StoreError> {
         let [task_id, config_id] = [task_id, config_id].map(str::to_owned);
         let work =
-            move |connection: &Connection| tasks::delete_push(connection, &task_id, &config_id);
+            move |transaction: &Transaction| tasks::delete_push(transaction, &task_id, &config_id);
         let usage = self.shared.usage.clone();
         let after = move |deleted: &Option<(String, i64)>| {
             if let Some((owner, more)) = deleted {
@@ -552,7 +555,7 @@ impl TaskStore for SqliteStore {
             return Ok(());
         }
         // Probe whether the disk has room again.
-        let probe = |connection: &Connection| Ok(writer::probe(connection)?);
+        let probe = |transaction: &Transaction| Ok(writer::probe(transaction)?);
         self.write(0, probe, |()| {}).await?;
         // The error of a failed sync remains until a sync succeeds.
         self.last_error().map_or(Ok(()), Err)

@@ -4,10 +4,8 @@
 use std::sync::{Arc, Weak};
 use std::thread;
 
-use rusqlite::Connection;
-
 use super::database::{self, SqlError};
-use super::writer::{self, Written};
+use super::writer::{self, Transaction, Written};
 use super::{Shared, SqliteStore, closed, queries, tasks};
 use crate::store::{StoreError, body};
 use crate::task_record::TaskRecord;
@@ -45,9 +43,9 @@ impl SqliteStore {
         let bytes = loose.iter().map(|task| task.json.len()).sum();
         let loose = Arc::new(loose);
         let (usage, compacted) = (self.shared.usage.clone(), Arc::clone(&loose));
-        let work = move |connection: &Connection| {
+        let work = move |transaction: &Transaction| {
             let compact = |task: &LooseTask| {
-                tasks::compact(connection, &task.id, task.revision, task.at_ms, &task.json)
+                tasks::compact(transaction, &task.id, task.revision, task.at_ms, &task.json)
             };
             loose.iter().map(compact).collect()
         };
@@ -149,8 +147,8 @@ pub(super) fn compact_all(shared: &Weak<Shared>) -> Result<usize, StoreError> {
         after = last;
         all_left += left;
     }
-    let work = |connection: &Connection| {
-        let dropped = connection.execute_batch("DROP INDEX IF EXISTS tasks_settled");
+    let work = |transaction: &Transaction| {
+        let dropped = transaction.execute_batch("DROP INDEX IF EXISTS tasks_settled");
         dropped.map_err(SqlError::from)
     };
     let written = writer::send(&store()?.shared.commands, 0, work, |()| {})?;

@@ -1,13 +1,16 @@
 //! The writer thread. It commits the waiting writes in one transaction.
 
 use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use base::files::Fsync;
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
 use super::closed;
@@ -38,9 +41,64 @@ pub(super) trait Write: Send {
     /// Returns the approximate size of the write.
     fn bytes(&self) -> usize;
     /// Runs inside the transaction, again after a rollback. An error rolls back only this write.
-    fn run(&mut self, connection: &Connection) -> Result<(), rusqlite::Error>;
+    fn run(&mut self, transaction: &Transaction) -> Result<(), rusqlite::Error>;
     /// Replies to the caller after the commit, or after its failure.
     fn finish(self: Box<Self>, committed: Result<(), StoreError>);
+}
+
+/// What the tasks of clients take up more, as tasks and bytes by owner.
+type Totals = HashMap<String, (i64, i64)>;
+
+/// The connection of the writer, and what its transaction adds to the totals of clients: one statement a client stores the sum.
+pub(super) struct Transaction {
+    connection: Connection,
+    totals: RefCell<Totals>,
+}
+
+impl Transaction {
+    pub(super) fn new(connection: Connection) -> Self {
+        Self {
+            connection,
+            totals: RefCell::default(),
+        }
+    }
+
+    /// Adds tasks and bytes to the totals of a client.
+    pub(super) fn add_to_totals(&self, owner: &str, tasks: i64, bytes: i64) {
+        let mut totals = self.totals.borrow_mut();
+        if let Some(sums) = totals.get_mut(owner) {
+            *sums = (sums.0 + tasks, sums.1 + bytes);
+        } else {
+            totals.insert(owner.to_owned(), (tasks, bytes));
+        }
+    }
+
+    /// Stores the totals of the clients whose tasks have changed.
+    fn store_totals(&self) -> Result<(), rusqlite::Error> {
+        let mut store = self.prepare_cached(
+            "INSERT INTO totals (owner, tasks, bytes) VALUES (?1, ?2, ?3)
+             ON CONFLICT (owner) DO UPDATE SET tasks = tasks + excluded.tasks, bytes = bytes + excluded.bytes",
+        )?;
+        let mut delete =
+            self.prepare_cached("DELETE FROM totals WHERE owner = ?1 AND tasks = 0")?;
+        for (owner, (tasks, bytes)) in self.totals.take() {
+            if (tasks, bytes) != (0, 0) {
+                store.execute(params![owner, tasks, bytes])?;
+            }
+            if tasks < 0 {
+                delete.execute([owner])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Deref for Transaction {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
 }
 
 /// A write of two functions: `work` runs in the transaction, and `after` once it is committed, in the order of commits.
@@ -55,15 +113,15 @@ struct WriteJob<T, W, A> {
 impl<T, W, A> Write for WriteJob<T, W, A>
 where
     T: Send,
-    W: Fn(&Connection) -> Result<T, SqlError> + Send,
+    W: Fn(&Transaction) -> Result<T, SqlError> + Send,
     A: FnOnce(&T) + Send,
 {
     fn bytes(&self) -> usize {
         self.bytes
     }
 
-    fn run(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
-        self.outcome = Some(match (self.work)(connection) {
+    fn run(&mut self, transaction: &Transaction) -> Result<(), rusqlite::Error> {
+        self.outcome = Some(match (self.work)(transaction) {
             Ok(value) => Ok(value),
             Err(SqlError::Rejected(error)) => Err(error),
             Err(SqlError::Sql(error)) => return Err(error),
@@ -91,7 +149,7 @@ pub(super) type Written<T> = oneshot::Receiver<Result<T, StoreError>>;
 pub(super) fn send<T: Send + 'static>(
     commands: &Sender<Command>,
     bytes: usize,
-    work: impl Fn(&Connection) -> Result<T, SqlError> + Send + 'static,
+    work: impl Fn(&Transaction) -> Result<T, SqlError> + Send + 'static,
     after: impl FnOnce(&T) + Send + 'static,
 ) -> Result<Written<T>, StoreError> {
     let (reply, written) = oneshot::channel();
@@ -110,7 +168,7 @@ pub(super) fn send<T: Send + 'static>(
 pub(super) type LastError = Arc<Mutex<Option<StoreError>>>;
 
 pub(super) struct Writer {
-    pub(super) connection: Connection,
+    pub(super) transaction: Transaction,
     pub(super) path: PathBuf,
     pub(super) fsync: Fsync,
     pub(super) lock: DirectoryLock,
@@ -182,7 +240,7 @@ impl Writer {
         let mut outcomes = vec![Ok(()); group.len()];
         let mut lost = self.statement("BEGIN IMMEDIATE").err();
         let mut broken = None;
-        let run = |write: &mut Box<dyn Write>| write.run(&self.connection).is_ok();
+        let run = |write: &mut Box<dyn Write>| write.run(&self.transaction).is_ok();
         if lost.is_none() && !group.iter_mut().all(run) {
             // Run each write again in its own savepoint. Savepoints copy pages, so writes have none until one fails.
             lost = self.restart().err();
@@ -199,16 +257,19 @@ impl Writer {
                     tracing::error!(%error, "a write of the task store failed");
                     broken.get_or_insert_with(|| error.clone());
                     // Some errors, such as a full disk, roll back the whole transaction.
-                    if self.connection.is_autocommit() {
+                    if self.transaction.is_autocommit() {
                         lost = Some(error.clone());
                     }
                 }
             }
         }
         if lost.is_none() {
-            lost = self.statement("COMMIT").err();
+            let stored = self.transaction.store_totals();
+            let stored = stored.map_err(|error| self.failed(&error));
+            lost = stored.and_then(|()| self.statement("COMMIT")).err();
         }
-        if !self.connection.is_autocommit() {
+        self.transaction.totals.take();
+        if !self.transaction.is_autocommit() {
             let _ = self.statement("ROLLBACK");
         }
         if let Some(error) = &lost {
@@ -226,7 +287,8 @@ impl Writer {
 
     /// Rolls back the transaction and begins a new one.
     fn restart(&self) -> Result<(), StoreError> {
-        if !self.connection.is_autocommit() {
+        self.transaction.totals.take();
+        if !self.transaction.is_autocommit() {
             self.statement("ROLLBACK")?;
         }
         self.statement("BEGIN IMMEDIATE")
@@ -238,11 +300,13 @@ impl Writer {
     /// The savepoint failed, so the content of the transaction is undefined.
     fn run(&self, write: &mut dyn Write) -> Result<Result<(), StoreError>, StoreError> {
         self.statement("SAVEPOINT write")?;
-        let outcome = write.run(&self.connection);
-        if outcome.is_err() && !self.connection.is_autocommit() {
+        let totals = self.transaction.totals.borrow().clone();
+        let outcome = write.run(&self.transaction);
+        if outcome.is_err() && !self.transaction.is_autocommit() {
             self.statement("ROLLBACK TO write")?;
+            self.transaction.totals.replace(totals);
         }
-        if !self.connection.is_autocommit() {
+        if !self.transaction.is_autocommit() {
             self.statement("RELEASE write")?;
         }
         Ok(outcome.map_err(|error| self.failed(&error)))
@@ -253,7 +317,7 @@ impl Writer {
     }
 
     fn prepared(&self, sql: &str) -> Result<(), rusqlite::Error> {
-        self.connection.prepare_cached(sql)?.execute([])?;
+        self.transaction.prepare_cached(sql)?.execute([])?;
         Ok(())
     }
 
@@ -270,7 +334,7 @@ impl Writer {
     fn sync(&mut self) {
         let synced = self
             .synchronous("FULL")
-            .and_then(|()| probe(&self.connection));
+            .and_then(|()| probe(&self.transaction));
         let synced = synced.and(self.synchronous("NORMAL"));
         self.unsynced = synced.is_err().then(Instant::now);
         let was = self.sync_error.take();
@@ -287,16 +351,16 @@ impl Writer {
     }
 
     fn synchronous(&self, mode: &str) -> Result<(), rusqlite::Error> {
-        self.connection.pragma_update(None, "synchronous", mode)
+        self.transaction.pragma_update(None, "synchronous", mode)
     }
 
     fn close(self) -> Result<(), StoreError> {
         let closed = self.synchronous("FULL").and_then(|()| {
             let moved = "PRAGMA wal_checkpoint(TRUNCATE)";
-            self.connection.query_row(moved, [], |_| Ok(()))
+            self.transaction.query_row(moved, [], |_| Ok(()))
         });
         let closed = closed.map_err(|error| database::failed("sync", &self.path, &error));
-        drop(self.connection);
+        drop(self.transaction);
         drop(self.lock);
         closed
     }

@@ -4,7 +4,7 @@ local asked, says = ARGV[12], ARGV[13]
 -- The record that the last changes of a task result in, with its checksum.
 local record, sum = ARGV[14], ARGV[15]
 local key = P .. 'task:' .. id
-local is = redis.call('HMGET', key, 'revision', 'settled', 'state', 'owner', 'context', 'server', 'token')
+local is = redis.call('HMGET', key, 'revision', 'settled', 'state', 'owner', 'context', 'server', 'token', 'bytes', 'asked')
 if not is[1] then
   -- Its subscribers may wait, if Redis lost it.
   redis.call('PUBLISH', C .. 'task:' .. id, 'gone')
@@ -27,7 +27,8 @@ end
 if not (is[3] and is[4] and is[5] and holds(P .. 'log:' .. id, 'list')) then
   return 'damaged'
 end
-local bytes, last, published = 0, revision, {}
+local before = count(is[8])
+local bytes, last, published = before, revision, {}
 -- The changes are the other arguments.
 for i = 16, #ARGV do
   last = string.format('%.0f', tonumber(revision) + i - 15)
@@ -38,35 +39,51 @@ for i = 16, #ARGV do
   end
   published[#published + 1] = last .. ' ' .. ARGV[i]
 end
-if record == '' then
-  -- From here on the entries count.
-  redis.call('HSET', key, 'revision', last, 'token', token)
-else
-  bytes = #record + pushed(id) - count(redis.call('HGET', key, 'bytes'))
-  redis.call('HSET', key, 'revision', last, 'token', token, 'base', record, 'base_revision', last, 'sum', sum)
+local task = { 'revision', last, 'token', token }
+if record ~= '' then
+  bytes = #record + pushed(id)
+  put(task, 'base', record)
+  put(task, 'base_revision', last)
+  put(task, 'sum', sum)
+end
+put(task, 'bytes', string.format('%.0f', bytes))
+put(task, 'asked', is[9] and '' or asked)
+put(task, 'state', state)
+put(task, 'says', says)
+if state ~= '' then
+  task[#task + 1] = 'since'
+  task[#task + 1] = since
+end
+local runner = phase == 'run' and me
+if runner and runner ~= is[6] then
+  redis.call('SADD', P .. 'running:' .. me, id)
+  put(task, 'server', me)
+end
+-- From here on the entries count.
+redis.call('HSET', key, unpack(task))
+if record ~= '' then
   redis.call('DEL', P .. 'log:' .. id)
 end
-weigh(id, is[4], bytes)
-if state ~= '' then
-  if state ~= is[3] then
-    redis.call('ZREM', P .. 'state:' .. is[3], id)
-    redis.call('ZREM', P .. 'state:' .. is[3] .. ':owner:' .. is[4], id)
-  end
-  redis.call('HSET', key, 'state', state, 'since', since)
-  redis.call('HDEL', key, 'says')
-else
+charge(is[4], bytes - before)
+if state == '' then
   state = is[3]
+elseif says == '' then
+  redis.call('HDEL', key, 'says')
 end
-summary(key, '', asked, says)
+if state ~= is[3] then
+  redis.call('ZREM', P .. 'state:' .. is[3], id)
+  redis.call('ZREM', P .. 'state:' .. is[3] .. ':owner:' .. is[4], id)
+end
 for _, index in ipairs(indexes(is[4], is[5], state)) do
   redis.call('ZADD', index, at, id)
 end
-if phase == 'run' then
-  run(id, me)
-elseif phase == 'wait' then
-  rest(id)
-elseif phase == 'done' then
-  rest(id)
+if phase ~= '' and is[6] and is[6] ~= runner then
+  redis.call('SREM', P .. 'running:' .. is[6], id)
+end
+if phase ~= '' and not runner then
+  redis.call('HDEL', key, 'server', 'cancel')
+end
+if phase == 'done' then
   settle(id, is[4], at)
 end
 -- Redis may refuse any of the writes above.

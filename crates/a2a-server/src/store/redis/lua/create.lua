@@ -6,10 +6,14 @@ if redis.call('EXISTS', key) == 1 then
   -- A retry of a call whose response was lost.
   return redis.call('HGET', key, 'token') == token and 'ok' or 'conflict'
 end
-redis.call('HSET', key, 'base', record, 'base_revision', revision, 'revision', revision, 'owner', owner,
-  'context', context, 'state', state, 'since', since, 'token', token, 'created', created)
-summary(key, agent, asked, says)
-weigh(id, owner, #record)
+local task = { 'base', record, 'base_revision', revision, 'revision', revision, 'owner', owner, 'context', context,
+  'state', state, 'since', since, 'token', token, 'created', created, 'bytes', string.format('%.0f', #record) }
+put(task, 'agent', agent)
+put(task, 'asked', asked)
+put(task, 'says', says)
+put(task, 'server', phase == 'run' and me or '')
+redis.call('HSET', key, unpack(task))
+charge(owner, #record)
 for _, index in ipairs(indexes(owner, context, state)) do
   redis.call('ZADD', index, changed, id)
 end
@@ -18,7 +22,7 @@ redis.call('HSETNX', opened, 'owner', owner)
 redis.call('HSETNX', opened, 'session', session)
 redis.call('PERSIST', opened)
 if phase == 'run' then
-  run(id, me)
+  redis.call('SADD', P .. 'running:' .. me, id)
 elseif phase == 'done' then
   settle(id, owner, changed)
 end

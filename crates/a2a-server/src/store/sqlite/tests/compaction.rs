@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::{any, open, test_time};
 use crate::store::sqlite::compaction::compact_all;
 use crate::store::sqlite::database::SqlError;
+use crate::store::sqlite::writer::Transaction;
 use crate::store::sqlite::{Options, SqliteStore, check, queries};
 use crate::store::tests::{all, load};
 use crate::store::{Filter, StoreError, TaskStore, body};
@@ -168,8 +169,8 @@ async fn failed_compaction_is_left_to_the_next_process() {
     ended(&store).await;
     let (left, is_upgraded) = loose(&store).await;
     assert!(left >= COPIES && is_upgraded, "{left}");
-    let freed = |connection: &Connection| {
-        let freed = connection.execute_batch("DROP TRIGGER full");
+    let freed = |transaction: &Transaction| {
+        let freed = transaction.execute_batch("DROP TRIGGER full");
         freed.map_err(SqlError::from)
     };
     store.write(0, freed, |()| {}).await.unwrap();

@@ -8,7 +8,7 @@ use crate::store::tests::test_time;
 fn writer(directory: &TempDir) -> Writer {
     let path = database::path(directory.path());
     Writer {
-        connection: database::open_writer(&path, Fsync::Interval).unwrap(),
+        transaction: Transaction::new(database::open_writer(&path, Fsync::Interval).unwrap()),
         path,
         fsync: Fsync::Interval,
         lock: DirectoryLock::acquire(directory.path(), test_time(0)).unwrap(),
@@ -20,12 +20,15 @@ fn writer(directory: &TempDir) -> Writer {
 
 type Answer = oneshot::Receiver<Result<(), StoreError>>;
 
-/// Creates a write of these statements.
+/// Creates a write of these statements, which adds a task of 10 bytes to the totals of `ann`.
 fn statements(sql: &'static str) -> (Box<dyn Write>, Answer) {
     let (reply, answer) = oneshot::channel();
     let job = WriteJob {
         bytes: 0,
-        work: move |connection: &Connection| Ok(connection.execute_batch(sql)?),
+        work: move |transaction: &Transaction| {
+            transaction.add_to_totals("ann", 1, 10);
+            Ok(transaction.execute_batch(sql)?)
+        },
         outcome: None,
         after: |_: &()| {},
         reply,
@@ -53,11 +56,12 @@ fn committed<const N: usize>(
 
 const CONTEXT: &str = "INSERT INTO contexts VALUES ('c', 'ann', 's')";
 
-fn contexts(writer: &Writer) -> i64 {
-    let count = "SELECT count(*) FROM contexts";
+/// Returns the number of contexts, and the totals of `ann`.
+fn contents(writer: &Writer) -> (i64, i64, i64) {
+    let count = "SELECT (SELECT count(*) FROM contexts), coalesce(sum(tasks), 0), coalesce(sum(bytes), 0) FROM totals";
     writer
-        .connection
-        .query_row(count, [], |row| row.get(0))
+        .transaction
+        .query_row(count, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .unwrap()
 }
 
@@ -70,7 +74,7 @@ fn failed_write_is_reported_until_success() {
         [CONTEXT, "INSERT INTO contexts VALUES (NULL, 'a', 's')"],
     );
     assert_eq!(good, Ok(()));
-    assert_eq!(contexts(&writer), 1);
+    assert_eq!(contents(&writer), (1, 1, 10), "a failed write adds nothing");
     let bad = bad.err();
     assert!(bad.is_some());
     assert_eq!(last_error(&writer), bad);
@@ -78,6 +82,7 @@ fn failed_write_is_reported_until_success() {
     assert_eq!(last_error(&writer), bad, "a sync writes nothing");
     let [_] = committed(&writer, ["DELETE FROM contexts"]);
     assert_eq!(last_error(&writer), None);
+    assert_eq!(contents(&writer), (0, 2, 20));
 }
 
 #[test]
@@ -88,7 +93,7 @@ fn failed_savepoint_fails_the_group() {
     for lost in ["RELEASE write; SELECT nothing", "RELEASE write"] {
         let all = committed(&writer, [CONTEXT, lost, "DELETE FROM contexts"]);
         assert!(all.iter().all(Result::is_err), "{all:?}");
-        assert_eq!(contexts(&writer), 0);
+        assert_eq!(contents(&writer), (0, 0, 0));
         assert_eq!(last_error(&writer), all[0].clone().err());
     }
 }
@@ -99,7 +104,7 @@ fn failed_sync_is_reported_and_retried() {
     let mut writer = writer(&directory);
     let read_only = |writer: &Writer, is: bool| {
         writer
-            .connection
+            .transaction
             .pragma_update(None, "query_only", is)
             .unwrap();
     };
@@ -110,7 +115,7 @@ fn failed_sync_is_reported_and_retried() {
     let reported = last_error(&writer);
     assert!(reported.is_some());
     let synchronous = writer
-        .connection
+        .transaction
         .pragma_query_value(None, "synchronous", |row| row.get(0));
     assert_eq!(synchronous, Ok(1), "NORMAL");
     read_only(&writer, false);
