@@ -234,7 +234,7 @@ impl PeerArgs {
 
     /// Returns a text of the library with the settings of this command in the commands that it suggests.
     pub(super) fn with_source(&self, text: &str) -> String {
-        self.local.with_flags(with_source(text, &self.source()))
+        with_source(text, &self.source())
     }
 
     /// Returns an envelope with the settings of this command in the commands that the message of its error suggests.

@@ -21,21 +21,25 @@ pub(super) const GATEWAY_STATUS: &str = "openclaw gateway status`, or `remote-ag
 pub(super) const UNREACHABLE: &str = "gateway_unreachable";
 
 /// What the operator should do if the server has no token for the gateway.
-const TOKEN_HELP: &str = "OPENCLAW_GATEWAY_TOKEN in the environment does the same. \
+const TOKEN_HELP: &str = "set `gateway.token` (`--gateway-token-env`); OPENCLAW_GATEWAY_TOKEN in the environment does the same. \
     Without a token in openclaw.json the gateway generates another at each start; `openclaw config set gateway.auth.token TOKEN` sets one";
 
 /// Returns the text for the server's log: the error, and what the operator should do.
 pub(super) fn for_operator(error: &PeerError) -> String {
-    match error.kind {
-        PeerErrorKind::Gateway(E::AuthRequired) => with_flags(&format!("{error}; {TOKEN_HELP}")),
-        _ => with_flags(&error.to_string()),
-    }
-}
-
-/// Adds the flags of `serve` to the settings in a text of the gateway's client.
-fn with_flags(text: &str) -> String {
-    let named = text.replace("`gateway.url`", "`gateway.url` (`--gateway`)");
-    named.replace("`gateway.token`", "`gateway.token` (`--gateway-token-env`)")
+    let advice = match error.kind {
+        PeerErrorKind::Gateway(E::AuthRequired) => TOKEN_HELP,
+        PeerErrorKind::Gateway(E::AuthFailed | E::TokenExpired) => {
+            "check `gateway.token` (`--gateway-token-env`)"
+        }
+        PeerErrorKind::Gateway(E::ProtocolError) | PeerErrorKind::RedirectRefused => {
+            "check `gateway.url` (`--gateway`)"
+        }
+        kind if kind.is_unreachable() => {
+            "is the gateway running, and is `gateway.url` (`--gateway`) its address?"
+        }
+        _ => return error.to_string(),
+    };
+    format!("{error}; {advice}")
 }
 
 /// Returns whether the error means that an agent, or the majority of the triad, is not connected.
