@@ -103,7 +103,11 @@ async fn check(
     let resolved = match config::resolve(&config, |name| std::env::var(name).ok()) {
         Ok((resolved, _)) => resolved,
         Err(error) => {
-            findings.error("configuration", config::sentence(&error), SETTING_REPAIR);
+            findings.error(
+                "configuration",
+                config::sentence(&error, peers.config_file().as_deref()),
+                SETTING_REPAIR,
+            );
             return Ok(Exit::Usage);
         }
     };
@@ -124,10 +128,11 @@ async fn check(
         let repair = "Put it into an environment variable and refer to it: {\"source\": \"env\", \"id\": \"NAME\"}.";
         findings.warn("secrets", message, repair);
     }
-    let instance = match library.interactive_instance(&config) {
+    let instance = match library.instance(&config) {
         Ok(instance) => instance,
-        Err(failure) => {
-            findings.error("configuration", failure.message, SETTING_REPAIR);
+        Err(error) => {
+            let message = config::sentence(&error, peers.config_file().as_deref());
+            findings.error("configuration", message, SETTING_REPAIR);
             return Ok(Exit::Usage);
         }
     };
@@ -208,7 +213,9 @@ async fn check(
         findings.ok("agent", message);
     }
     if targets.is_empty() && peers.aliases().is_empty() {
-        let message = "no agents are configured".to_owned();
+        let place = peers.config_file();
+        let place = place.map(|file| format!(" in `{}`", file.display()));
+        let message = format!("no agents are configured{}", place.unwrap_or_default());
         let repair = format!("Add one to `targets`, or {}.", name_an_agent());
         findings.error("agents", message, &repair);
         return Ok(Exit::Usage);

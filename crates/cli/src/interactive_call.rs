@@ -507,7 +507,7 @@ pub(super) fn call_error(
     }
     let details = &error["details"];
     if hints::lacks_target(details) && about.alias.is_none() && peers.aliases().is_empty() {
-        return (no_agents(), None);
+        return (no_agents(peers.config_file().as_deref()), None);
     }
     let invalid = match reason {
         Some(Reason::InvalidRequest) => hints::invalid_arguments(details, about.alias),

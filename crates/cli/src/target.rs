@@ -2,7 +2,7 @@
 
 mod source;
 
-use std::{borrow::Cow, sync::OnceLock};
+use std::{borrow::Cow, path::Path, sync::OnceLock};
 
 use serde_json::{Value, json};
 
@@ -26,10 +26,12 @@ pub(super) fn name_an_agent() -> String {
     )
 }
 
-/// Returns the message about a configuration without agents.
-pub(super) fn no_agents() -> String {
+/// Returns the message about a configuration without agents, which is in `file`.
+pub(super) fn no_agents(file: Option<&Path>) -> String {
+    let place = file.map(|file| format!(" in `{}`", file.display()));
     format!(
-        "no agents are configured; add one to `targets` of the configuration, or {}",
+        "no agents are configured{}; add one to `targets` of the configuration, or {}",
+        place.unwrap_or_default(),
         name_an_agent()
     )
 }
@@ -180,8 +182,9 @@ impl PeerArgs {
     /// See [`config::resolve`].
     pub(super) fn variables(&self) -> Result<Vec<String>, Failure> {
         let loaded = self.load().unwrap_or_else(|_| Loaded::own(""));
-        let (_, references) =
-            config::resolve(&loaded.written, |_| None).map_err(config::failure)?;
+        let file = self.config_file();
+        let (_, references) = config::resolve(&loaded.written, |_| None)
+            .map_err(|error| config::failure(error, file.as_deref()))?;
         let openclaw = loaded.openclaw.as_ref();
         let is_added = |name: &str| {
             openclaw

@@ -51,7 +51,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let library = Library::open(verbose)?;
     let _gateway = args.peers.local.embed().await?;
     let config = args.peers.config()?;
-    let instance = library.interactive_instance(&config)?;
+    let instance = library.interactive_instance(&config, args.peers.config_file().as_deref())?;
     let caller = args.peers.caller(false);
     let (text, envelope) = instance.list_targets(caller).await;
     let targets = envelope["summary"]["targets"].as_array().map(Vec::as_slice);
@@ -92,7 +92,9 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
                 "every target allows only some agents (targets[].allowedAgents); name the calling agent with `--agent NAME`",
             ));
         }
-        return Err(Failure::usage(no_agents()));
+        return Err(Failure::usage(no_agents(
+            args.peers.config_file().as_deref(),
+        )));
     }
     Ok(exit)
 }
@@ -343,7 +345,8 @@ pub(super) struct CardArgs {
 pub(super) async fn run_card(mut args: CardArgs, verbose: bool) -> Result<Exit, Failure> {
     let library = Library::open(verbose)?;
     let _gateway = args.peers.local.embed().await?;
-    let instance = library.interactive_instance(&args.peers.config()?)?;
+    let instance =
+        library.interactive_instance(&args.peers.config()?, args.peers.config_file().as_deref())?;
     let caller = args.peers.caller(false);
     let (_, envelope) = instance.list_targets(caller).await;
     let missing = instance.unset_variables();

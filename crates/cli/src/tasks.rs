@@ -133,7 +133,8 @@ impl Task {
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
     let library = Library::open(verbose)?;
     let _gateway = args.peers.local.embed().await?;
-    let instance = library.interactive_instance(&args.peers.config()?)?;
+    let instance =
+        library.interactive_instance(&args.peers.config()?, args.peers.config_file().as_deref())?;
     let peers = &args.peers;
     let caller = json!({"agent_id": peers.agent(), "user": peers.user(), "list_tasks": true});
     let caller = caller.to_string();

@@ -219,6 +219,7 @@ pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBa
         let backend: Arc<dyn AgentBackend> = Arc::new(self::model(model)?);
         return Ok(backend.into());
     }
+    let file = config.target.as_ref().map(|target| &*target.config_file);
     let (plugin, alias) = if let Some(target) = &config.target {
         let args = ConfigArgs {
             config: Some(target.config_file.clone()),
@@ -231,7 +232,7 @@ pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBa
     } else {
         return Err(Failure::usage("the agent has no backend"));
     };
-    let instance = Library::open(false)?.interactive_instance(&plugin)?;
+    let instance = Library::open(false)?.interactive_instance(&plugin, file)?;
     let openclaw_url = openclaw_url(&plugin, &alias);
     let mut backend = ToolBackend::new(instance.tool(), alias);
     if let Some(url) = openclaw_url {

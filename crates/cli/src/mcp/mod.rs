@@ -237,7 +237,9 @@ fn check(peers: &PeerArgs, verbose: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let checked = Library::open(verbose)?.parse_config(&peers.config()?);
-    checked.map(drop).map_err(config::failure)
+    checked
+        .map(drop)
+        .map_err(|error| config::failure(error, peers.config_file().as_deref()))
 }
 
 fn print_started(frontend: &Frontend) {

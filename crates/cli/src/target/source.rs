@@ -48,6 +48,15 @@ impl PeerArgs {
         }
     }
 
+    /// Returns the file with the configuration; `None` where options name the agents.
+    pub(crate) fn config_file(&self) -> Option<PathBuf> {
+        match self.openclaw() {
+            Some(files) => Some(files.config),
+            None if self.reads_config() => self.config.file(),
+            None => None,
+        }
+    }
+
     /// Returns the settings of the OpenClaw on this machine, if neither the options nor the environment name agents.
     fn discovered(&self) -> Result<Option<&Loaded>, Failure> {
         if !self.names_nothing() {
