@@ -366,7 +366,7 @@ mod tests {
         let config = json!({"gateway": {"token": {"source": "env", "id": value}}}).to_string();
         let (_, missing) = resolve(&config, |_| None).unwrap();
         let unset = missing
-            .named_in("the token `env:…` is not there")
+            .named_in("the token `env:(14 characters)` is not there")
             .next()
             .unwrap();
         let shown = unset.sentence() + &unset.repair(None);
