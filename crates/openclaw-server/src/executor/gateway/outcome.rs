@@ -34,9 +34,9 @@ pub(super) fn for_operator(error: &PeerError) -> String {
         PeerErrorKind::Gateway(E::ProtocolError) | PeerErrorKind::RedirectRefused => {
             "check `gateway.url` (`--gateway`)"
         }
-        kind if kind.is_unreachable() => {
-            "is the gateway running, and is `gateway.url` (`--gateway`) its address?"
-        }
+        kind if kind.is_unreachable() => &format!(
+            "is the gateway running, and is `gateway.url` (`--gateway`) its address? `{GATEWAY_STATUS}` shows it"
+        ),
         _ => return error.to_string(),
     };
     format!("{error}; {advice}")
@@ -80,14 +80,24 @@ pub(super) fn outcome(error: &PeerError) -> Outcome {
         fault if fault.is_unreachable() => UNREACHABLE,
         _ => "gateway_error",
     };
-    let text = match reason {
-        UNREACHABLE => {
+    // The error of a connection names the local gateway, which is for the operator only.
+    let public = match (reason, error.kind) {
+        (UNREACHABLE, _) => Some("does not accept connections"),
+        ("gateway_denied", _) => Some("refuses the server"),
+        (_, PeerErrorKind::Gateway(E::ProtocolError) | PeerErrorKind::RedirectRefused) => {
+            Some("cannot be used")
+        }
+        (_, PeerErrorKind::Net(_)) => Some("cannot be reached securely"),
+        _ => None,
+    };
+    let text = match public {
+        Some(fault) => {
+            tracing::warn!(reason, "a run failed: {}", for_operator(error));
             format!(
-                "{}; the operator must check the gateway (`{GATEWAY_STATUS}`)",
-                error.message
+                "the gateway of the server's agents {fault}; the server's log has the cause for its operator, who checks the gateway with `{GATEWAY_STATUS}`"
             )
         }
-        _ => error.message.clone(),
+        None => error.message.clone(),
     };
     Outcome::Failed { reason, text }
 }
@@ -191,6 +201,29 @@ mod tests {
                 unreachable!("{text}")
             };
             assert_eq!(reason, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn client_reads_no_address_of_the_gateway() {
+        for fault in [
+            PeerErrorKind::Gateway(E::ConnectionRefused),
+            PeerErrorKind::Gateway(E::AuthRequired),
+            PeerErrorKind::Gateway(E::ProtocolError),
+            PeerErrorKind::RedirectRefused,
+            PeerErrorKind::Net(NetFault::Dns),
+            PeerErrorKind::Net(NetFault::Tls),
+            PeerErrorKind::Net(NetFault::AddressRefused),
+        ] {
+            let error = PeerError::new(fault, "cannot connect to `ws://127.0.0.1:1`");
+            let Outcome::Failed { text, .. } = outcome(&error) else {
+                unreachable!("{fault:?}")
+            };
+            assert!(
+                !text.contains("127.0.0.1") && text.contains("log"),
+                "{text}"
+            );
+            assert!(for_operator(&error).contains("127.0.0.1"), "{fault:?}");
         }
     }
 
