@@ -4,7 +4,12 @@ use a2a::ErrorReason;
 use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::Value;
 
-use super::{target::PeerArgs, text};
+use super::{
+    config::UnsetVariables,
+    output::{note, print_error},
+    target::{PeerArgs, no_agents},
+    text,
+};
 
 /// The maximum number of agents that a hint names. For more agents it only gives their number.
 const MAX_NAMED_AGENTS: usize = 5;
@@ -18,10 +23,58 @@ const NAME_LISTED: &str =
 pub(super) struct About<'a> {
     /// The alias of `--target`.
     pub(super) alias: Option<&'a str>,
+    /// Each `--target`.
+    pub(super) group: &'a [String],
     /// The URL of the agent in the continuation file.
     pub(super) continued_url: Option<&'a str>,
     /// The options that name the task of the command, with their agent.
     pub(super) task_options: Option<&'a str>,
+}
+
+/// Prints an error with its cause and a hint.
+pub(super) fn print_call_error(
+    envelope: &Value,
+    peers: &PeerArgs,
+    missing: &UnsetVariables,
+    about: About<'_>,
+) {
+    let (message, hint) = call_error(envelope, peers, missing, about);
+    print_error(&message);
+    if let Some(hint) = hint {
+        note(format_args!("what to do: {hint}"));
+    }
+}
+
+/// Returns the error of a call with its cause, and a hint.
+pub(super) fn call_error(
+    envelope: &Value,
+    peers: &PeerArgs,
+    missing: &UnsetVariables,
+    about: About<'_>,
+) -> (String, Option<String>) {
+    let error = &envelope["error"];
+    let message = error["message"]
+        .as_str()
+        .unwrap_or("the library's answer is not one of its results; this is a bug of the plugin");
+    let reason = Reason::in_error(error);
+    if reason == Some(Reason::CredentialUnresolved)
+        && let Some(unset) = missing.named_in(message).next()
+    {
+        return (peers.unset_sentence(unset), None);
+    }
+    let details = &error["details"];
+    if lacks_target(details) && about.alias.is_none() && peers.aliases().is_empty() {
+        return (no_agents(peers.config_file().as_deref()), None);
+    }
+    let alias = group_place(details).map_or(about.alias, |place| {
+        about.group.get(place).map(String::as_str)
+    });
+    let invalid = match reason {
+        Some(Reason::InvalidRequest) => invalid_arguments(details, alias),
+        _ => None,
+    };
+    let message = invalid.unwrap_or_else(|| peers.with_source(&text::line(message)));
+    (message, hint(envelope, peers, about))
 }
 
 /// Returns a hint for a failed call. The commands in it have the options of this one, so that a user can paste them.
@@ -59,7 +112,8 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
         Reason::InvalidRequest if lacks_target(details) && peers.uses_gateway() => NAME_LISTED,
         Reason::InvalidRequest if lacks_target(details) && !peers.aliases().is_empty() => {
             let known = alias_list(&peers.aliases());
-            return Some(match is_at(details, "/target_alias") {
+            let is_named = is_at(details, "/target_alias") || group_place(details).is_some();
+            return Some(match is_named {
                 true => format!(
                     "Name a configured agent with `--target ALIAS` ({known}); `remote-agent targets` lists them."
                 ),
@@ -383,7 +437,10 @@ fn for_command(hint: &str) -> String {
 pub(super) fn invalid_arguments(details: &Value, named: Option<&str>) -> Option<String> {
     let first = &details["errors"][0];
     let message = first["message"].as_str()?;
-    let place = first["instancePath"].as_str()?;
+    let place = match group_place(details) {
+        Some(_) => "/target_alias",
+        None => first["instancePath"].as_str()?,
+    };
     Some(match (place, first["keyword"].as_str()?) {
         ("/target_alias", "enum" | "anyOf" | "pattern") => match named {
             Some(alias) => format!("no agent is called `{}`", text::line(alias)),
@@ -420,8 +477,15 @@ pub(super) fn lacks_target(details: &Value) -> bool {
     let errors = details["errors"].as_array().map_or(&[][..], Vec::as_slice);
     errors.iter().any(|error| {
         let (place, keyword) = (&error["instancePath"], &error["keyword"]);
-        (place == "" && keyword == "anyOf") || (place == "/target_alias" && keyword == "enum")
+        let is_alias = place == "/target_alias" || group_place(details).is_some();
+        (place == "" && keyword == "anyOf") || (is_alias && keyword == "enum")
     })
+}
+
+/// Returns which agent of a group the first error of the request is about.
+fn group_place(details: &Value) -> Option<usize> {
+    let place = details["errors"][0]["instancePath"].as_str()?;
+    place.strip_prefix("/target_aliases/")?.parse().ok()
 }
 
 /// Returns whether the first error of the request is at this JSON Pointer.

@@ -341,6 +341,11 @@ impl TargetArgs {
         self.target.first().map(String::as_str)
     }
 
+    /// Returns each `--target`.
+    pub(super) fn all_named(&self) -> &[String] {
+        &self.target
+    }
+
     /// Returns the options that select the agent of a continuation with this `origin`.
     pub(super) fn options_for(&self, origin: &Value) -> String {
         if let Some(url) = origin["target_url"]

@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use super::{
     config::UnsetVariables,
     exit::{Exit, Failure},
-    hints::{self, About},
+    hints::{self, About, print_call_error},
     instance::{Instance, Library},
-    interactive_call::print_call_error,
     output::{LineWriter, note},
     pin, sign_in,
     target::{PeerArgs, no_agents},

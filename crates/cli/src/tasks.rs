@@ -15,9 +15,8 @@ use serde_json::{Value, json};
 use super::{
     exit::{Exit, Failure},
     follow_up::duration,
-    hints::About,
+    hints::{About, print_call_error},
     instance::Library,
-    interactive_call::print_call_error,
     output::{LineWriter, note},
     target::PeerArgs,
     text::{self, Table, field, shell},
