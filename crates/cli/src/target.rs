@@ -15,6 +15,7 @@ use super::{
     text::{shell, with_source},
 };
 use base::config::with_presumed_scheme;
+use base::variable_name::variable_fault;
 
 /// The options that name agents, for a hint.
 pub(super) const NAME_AN_AGENT: &str = "name a configuration with `--config FILE` (`remote-agent add URL --config FILE` writes one), an agent with `--url URL`, or the local gateway with `--gateway URL`";
@@ -179,12 +180,19 @@ impl PeerArgs {
     /// Returns the environment variables that the configuration refers to, without those that OpenClaw's files set.
     ///
     /// # Errors
-    /// See [`config::resolve`].
+    /// See [`config::resolve`]. Or the `id` of a reference may be the secret itself.
     pub(super) fn variables(&self) -> Result<Vec<String>, Failure> {
         let loaded = self.load().unwrap_or_else(|_| Loaded::own(""));
         let file = self.config_file();
         let (_, references) = config::resolve(&loaded.written, |_| None)
             .map_err(|error| config::failure(error, file.as_deref()))?;
+        let is_secret = |unset: &&UnsetVariable| {
+            variable_fault(unset.name()).is_some() && std::env::var_os(unset.name()).is_none()
+        };
+        if let Some(unset) = references.iter().find(is_secret) {
+            let error = json!({"message": format!("{}. {}", unset.fault(), unset.repair(None))});
+            return Err(config::failure(error.to_string(), file.as_deref()));
+        }
         let openclaw = loaded.openclaw.as_ref();
         let is_added = |name: &str| {
             openclaw

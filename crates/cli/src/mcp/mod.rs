@@ -168,7 +168,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
             format!("{scheme}://{address}/mcp")
         });
         LineWriter::default().write(host.snippet(&args.peers, url.as_deref())?);
-        note(host.place());
+        note(host.place(&args.peers)?);
         return Ok(Exit::Ok);
     }
     let source = ToolSource::new(Library::open(verbose)?, args.peers.clone(), args.ask_user)?;
