@@ -106,10 +106,12 @@ async fn configuration_error_names_file_and_setting() {
     let state = folder.join("state").display().to_string();
     let bad_target = r#"{"targets": [{"alias": "a", "baseUrl": 5}]}"#;
     let bad_url = r#"{"targets": [{"alias": "a", "baseUrl": "nope"}]}"#;
+    let unset = r#"{"targets": [{"alias": "a", "baseUrl": "http://127.0.0.1:9", "auth": {"type": "bearer", "token": {"source": "env", "id": "NO_SUCH"}}}]}"#;
     let agent = r#"{"listen": "127.0.0.1:0", "agents": [{"name": "a", "role": "r", "backend": {"model": {"url": "http://127.0.0.1:1", "name": "m", "systemFile": "/nowhere/x"}}}]}"#;
     for (at, (command, text, shown)) in [
         ("targets", bad_target, "/targets/0/baseUrl"),
         ("send hi", bad_url, "/targets/0/baseUrl"),
+        ("send hi", unset, "/targets/0/auth/token"),
         ("tasks", r#"{"zz": 1}"#, "/zz"),
         ("card", bad_target, "/targets/0/baseUrl"),
         ("budget", bad_target, "/targets/0/baseUrl"),

@@ -119,7 +119,11 @@ impl PeerArgs {
     /// Returns the error for a variable that is not set.
     pub(crate) fn unset_sentence(&self, unset: &UnsetVariable) -> String {
         let files = self.openclaw();
-        unset.sentence_with(files.as_ref().map(|files| files.environment.file()))
+        let sentence = unset.sentence_with(files.as_ref().map(|files| files.environment.file()));
+        match self.config_file() {
+            Some(file) => format!("in `{}`, {sentence}", file.display()),
+            None => sentence,
+        }
     }
 
     /// Returns the alias of the only agent of a configuration without a default.
