@@ -17,6 +17,7 @@ use super::{
     output::Findings,
     pin, sign_in,
     target::{PeerArgs, name_an_agent},
+    targets,
     text::{field, line},
 };
 
@@ -41,6 +42,9 @@ const ISSUER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The fix for metadata that cannot be used.
 const ISSUER_REPAIR: &str =
     "Correct `auth` of the target: no person can sign in, and no token is renewed, until then.";
+
+/// The repair of an address whose path has no card.
+const PLACE_REPAIR: &str = "If another agent was meant, correct the path of its address; else leave the path out, or set `cardUrl`.";
 
 /// The fix for a card that is not the accepted one.
 const PIN_REPAIR: &str = "Look at the changes, and accept them with `--accept` if they are those of the agent's operator.";
@@ -261,6 +265,9 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
                 true => findings.warn("card", peers.with_source(&message), PIN_REPAIR),
                 false => findings.ok("card", message),
             }
+        }
+        if let Some(place) = targets::card_place(target) {
+            findings.warn("card", format!("{alias}: {place}"), PLACE_REPAIR);
         }
         if let Some(seconds) = target["clock_skew_seconds"].as_i64() {
             let side = if seconds > 0 { "ahead of" } else { "behind" };

@@ -75,6 +75,9 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
                     let state = format!("{}: {state}", alias(target));
                     lines.write(args.peers.with_source(&state));
                 }
+                if let Some(place) = card_place(target) {
+                    lines.write(format!("{}: {place}", alias(target)));
+                }
             }
             for (alias, state, _) in sign_in::states(&config, args.peers.user()) {
                 lines.write(format!("{}: {state}", text::line(&alias)));
@@ -111,6 +114,11 @@ pub(super) async fn check(instance: &Instance, alias: &str) -> (String, Value) {
     if !error.is_null() {
         return (name, error.clone());
     }
+    if let Some(place) = card_place(seen) {
+        note(format_args!(
+            "{place}; check the path, if another agent was meant"
+        ));
+    }
     // Uses the address, the transport and the credential of a message, and changes nothing at the agent.
     let request =
         json!({"action": "status", "target_alias": alias, "task_id": CHECK_TASK}).to_string();
@@ -126,6 +134,13 @@ pub(super) async fn check(instance: &Instance, alias: &str) -> (String, Value) {
             error.clone()
         },
     )
+}
+
+/// Returns a sentence about a card at the origin of a target with a path, which may be that of another agent.
+pub(super) fn card_place(target: &Value) -> Option<String> {
+    let place = text::line(target["card_url"].as_str()?);
+    let below = field(target, "target_url");
+    Some(format!("card found at {place}, not under {below}"))
 }
 
 fn show(
