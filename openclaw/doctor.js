@@ -240,6 +240,9 @@ function checkAgent(add, target, place, here) {
   }
   const [pinned, hasChanged] = pinState(target) ?? [];
   if (pinned) add("pin", hasChanged ? "warning" : "info", `${who}: ${pinned}`, hasChanged ? PIN_REPAIR : undefined);
+  if (target.card_url) {
+    add("card", "warning", `${who}: card found at ${line(target.card_url)}, not under its address`, "If another agent was meant, correct the path; else leave the path out, or set `cardUrl`.");
+  }
   if (skew) {
     const side = skew > 0 ? "ahead of" : "behind";
     add("clock", "warning", `${who}: its clock is ${Math.abs(skew)} s ${side} the clock of this machine`, CLOCK_REPAIR);

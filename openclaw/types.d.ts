@@ -238,6 +238,8 @@ export interface ListedTarget {
   tasks_error?: EnvelopeError;
   clock_skew_seconds?: number;
   card_pin?: CardPin;
+  /** Where the card was found, if not below the URL of the target. */
+  card_url?: string;
   oauth_flows?: OAuthFlow[];
   /** The agents that may use the target, for an operator. */
   allowed_agents?: string[];

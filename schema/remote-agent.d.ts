@@ -4494,6 +4494,10 @@ export interface ListedTarget {
   clock_skew_seconds?: number;
   card_pin?: CardPin;
   /**
+   * Where the card was found, if at the origin of the target and not below its URL. Absent otherwise.
+   */
+  card_url?: string;
+  /**
    * The host's agents that may use a restricted target. Only for an operator.
    */
   allowed_agents?: string[];

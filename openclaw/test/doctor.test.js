@@ -80,6 +80,13 @@ test("clock of an agent that differs is reported", async () => {
   assert.match(finding.message, /90 s behind/);
 });
 
+test("card at the origin of an address with a path is reported", async () => {
+  const elsewhere = { target_alias: "one", target_url: "https://one.example/wrong", card_url: "https://one.example/.well-known/agent-card.json" };
+  const [finding] = await findings({ enabled: true, targets: [target] }, { listed: [elsewhere] });
+  assert.deepEqual([finding.check, finding.severity], ["card", "warning"]);
+  assert.match(finding.message, /found at https:\/\/one.example\/.well-known/);
+});
+
 test("security audit knows a loopback address from a name", () => {
   const ids = (baseUrl) => auditFindings({ sourceConfig: host({ targets: [{ ...target, baseUrl, auth: { type: "bearer", token: { source: "env", id: "A" } } }] }) }).map(({ checkId }) => checkId);
   assert.deepEqual(ids("http://127.0.0.2:8080"), []);

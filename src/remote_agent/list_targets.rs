@@ -244,6 +244,7 @@ struct ListedTarget {
     error: Option<Value>,
     clock_skew: Option<i64>,
     pin: Option<Value>,
+    card_url: Option<String>,
 }
 
 impl ListedTarget {
@@ -259,6 +260,7 @@ impl ListedTarget {
                     error: Some(envelope::error_json(error)),
                     clock_skew: None,
                     pin: None,
+                    card_url: None,
                 }
             }
             Ok(cached) => {
@@ -266,6 +268,7 @@ impl ListedTarget {
                 let refreshed = timestamp(cached.refreshed);
                 let clock_skew = cached.clock_skew;
                 let pin = cached.pin.map(|pin| pin.to_json());
+                let card_url = cached.card.found_at.clone();
                 match &cached.card.view {
                     Ok(view) => Self {
                         view: view.clone(),
@@ -274,6 +277,7 @@ impl ListedTarget {
                         error: stale,
                         clock_skew,
                         pin,
+                        card_url,
                     },
                     Err(message) => {
                         let error = ToolError::new(Reason::InvalidResponse, message.clone());
@@ -284,6 +288,7 @@ impl ListedTarget {
                             error: Some(envelope::error_json(error)),
                             clock_skew,
                             pin,
+                            card_url,
                         }
                     }
                 }
@@ -313,6 +318,7 @@ impl ListedTarget {
             ("last_refresh_error", json!(self.error)),
             ("clock_skew_seconds", json!(self.clock_skew)),
             ("card_pin", json!(self.pin)),
+            ("card_url", json!(self.card_url)),
         ])
     }
 

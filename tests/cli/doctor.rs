@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
 
 use super::support::{
-    assert_contains, assert_exit_code, card, config_file, run, run_subcommand, start_peer,
+    assert_contains, assert_exit_code, card, config_file, run, run_subcommand, scratch, start_peer,
 };
 use crate::support::merge;
 
@@ -23,6 +23,27 @@ async fn doctor_finds_no_fault_in_a_reachable_agent() {
         &output.stdout,
         &["ok       library", "Help Desk answers at"],
     );
+}
+
+#[tokio::test]
+async fn card_at_the_origin_of_a_wrong_path_is_named() {
+    let peers = start_desk().await;
+    let origin = peers.origin("desk").trim_end_matches('/');
+    let file = scratch("wrong-path").join("agents.json");
+    let (url, file) = (format!("{origin}/wrong/path"), file.display().to_string());
+    let shown = format!("card found at {origin}/.well-known/agent-card.json, not under {url}");
+    for args in [
+        &["targets", "--url", &url][..],
+        &["doctor", "--url", &url],
+        &["add", &url, "--config", &file],
+    ] {
+        let output = run(args).await;
+        assert_exit_code(&output, 0);
+        let all = output.stdout + &output.stderr;
+        assert_eq!(all.matches(&shown).count(), 1, "{args:?}: {all}");
+        let right = run(&[args[0], "--url", origin]).await;
+        assert!(!right.stdout.contains("card found at"), "{}", right.stdout);
+    }
 }
 
 #[tokio::test]

@@ -101,6 +101,66 @@ async fn token_in_place_of_its_variable_is_not_printed() {
 }
 
 #[tokio::test]
+async fn configuration_error_names_file_and_setting() {
+    let folder = scratch("bad-configurations");
+    let state = folder.join("state").display().to_string();
+    let bad_target = r#"{"targets": [{"alias": "a", "baseUrl": 5}]}"#;
+    let bad_url = r#"{"targets": [{"alias": "a", "baseUrl": "nope"}]}"#;
+    let unset = r#"{"targets": [{"alias": "a", "baseUrl": "http://127.0.0.1:9", "auth": {"type": "bearer", "token": {"source": "env", "id": "NO_SUCH"}}}]}"#;
+    let agent = r#"{"listen": "127.0.0.1:0", "agents": [{"name": "a", "role": "r", "backend": {"model": {"url": "http://127.0.0.1:1", "name": "m", "systemFile": "/nowhere/x"}}}]}"#;
+    for (at, (command, text, shown)) in [
+        ("targets", bad_target, "/targets/0/baseUrl"),
+        ("send hi", bad_url, "/targets/0/baseUrl"),
+        ("send hi", unset, "/targets/0/auth/token"),
+        ("tasks", r#"{"zz": 1}"#, "/zz"),
+        ("card", bad_target, "/targets/0/baseUrl"),
+        ("budget", bad_target, "/targets/0/baseUrl"),
+        ("doctor", bad_target, "/targets/0/baseUrl"),
+        ("pin", bad_target, "/targets/0/baseUrl"),
+        ("sign-in a", bad_target, "/targets/0/baseUrl"),
+        (
+            "mcp --print-config cursor",
+            bad_target,
+            "/targets/0/baseUrl",
+        ),
+        ("call {}", bad_target, "/targets/0/baseUrl"),
+        ("targets", "{}", "add one to `targets`"),
+        ("doctor", "{}", "no agents are configured"),
+        ("targets", "{bad", "correct the file"),
+        ("serve --port 0", "{bad", "is not JSON"),
+        ("serve --port 0", r#"{"zz": 1}"#, "/zz"),
+        (
+            "serve --port 0",
+            r#"{"gateway": {"url": "htp:/x"}}"#,
+            "/gateway/url",
+        ),
+        ("gateway", "[]", "must be object"),
+        (
+            "gateway",
+            r#"{"links": [{"name": "x", "url": "http://x"}]}"#,
+            "/links/0/url",
+        ),
+        ("gateway", agent, "cannot start the agent `a`"),
+        ("gateway doctor", r#"{"listen": 5}"#, "/listen"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = folder.join(format!("{at}.json")).display().to_string();
+        fs::write(&file, text).unwrap();
+        let line = format!("{command} --config {file}");
+        let mut args = words(&line);
+        if args[0] == "serve" || args[0] == "gateway" {
+            args.extend(["--state-dir", &state]);
+        }
+        let output = run(&args).await;
+        assert_exit_code(&output, 2);
+        let all = output.stdout + &output.stderr;
+        assert_contains(&all, &[&file, shown]);
+    }
+}
+
+#[tokio::test]
 async fn taken_port_names_the_option_of_the_command() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -16,11 +16,17 @@ async fn failing_server_shows_its_message_and_a_next_step() {
     assert_contains(
         &output.stderr,
         &[
-            "503 Service Unavailable: cannot list the agents now",
+            "503 Service Unavailable: the server cannot reach its agents at the moment",
             "Try again later",
         ],
     );
     assert!(!output.stderr.contains('{'), "{}", output.stderr);
+    assert!(!output.stderr.contains("ws://"), "{}", output.stderr);
+    let log = server.stop().log;
+    assert_contains(
+        &log,
+        &["cannot connect to `ws://127.0.0.1:1`", "`--gateway`"],
+    );
 }
 
 #[tokio::test]

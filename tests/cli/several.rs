@@ -317,3 +317,39 @@ async fn task_of_a_gateway_without_history_is_forgotten_by_a_later_command() {
         1
     );
 }
+
+#[tokio::test]
+async fn agent_of_a_group_gets_the_hint_of_a_single_one() {
+    let refusing = json!({"card": card(), "rpc": {"message/stream": [{"status": 401}], "message/send": [{"status": 401}]}});
+    let failing = json!({"card": card(), "rpc": {"message/stream": [{"error": {"code": -32603, "message": "no"}}],
+        "message/send": [{"error": {"code": -32603, "message": "no"}}]}});
+    let peers = Peers::start(&json!({"peers": {"refusing": refusing, "failing": failing}}))
+        .await
+        .unwrap();
+    let auth = json!({"type": "bearer", "token": {"source": "env", "id": "NO_SUCH_TOKEN"}});
+    let targets = json!([
+        {"alias": "absent", "baseUrl": format!("http://127.0.0.1:{}", testkit::support::free_port())},
+        {"alias": "refusing", "baseUrl": peers.origin("refusing")},
+        {"alias": "failing", "baseUrl": peers.origin("failing")},
+        {"alias": "unset", "baseUrl": peers.origin("failing"), "auth": auth},
+    ]);
+    let config = config_file("several-hints", &json!({ "targets": targets }));
+    for alias in ["absent", "refusing", "failing", "unset", "unknown"] {
+        let send = ["send", "--config", &config, "hi", "--target", alias];
+        let single = run(&send).await.stderr;
+        let other = if alias == "failing" {
+            "absent"
+        } else {
+            "failing"
+        };
+        let group = run(&[&send[..], &["--target", other]].concat())
+            .await
+            .stderr;
+        let lines = single
+            .lines()
+            .map(|line| line.trim_start_matches("error: "));
+        for line in lines {
+            assert_contains(&group, &[line]);
+        }
+    }
+}

@@ -71,6 +71,52 @@ fn secrets_are_references_to_variables() {
 }
 
 #[test]
+fn host_that_replaces_no_variables_gets_none() {
+    let flags = [&URL[..], &["--bearer-env", "SUPPORT_TOKEN"]].concat();
+    let output = command(&["--print-config", "claude-desktop"])
+        .args(&flags)
+        .output()
+        .unwrap();
+    let config: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(config["mcpServers"]["a2a"].get("env"), None, "{config}");
+    let place = String::from_utf8(output.stderr).unwrap();
+    assert!(place.contains(r#""SUPPORT_TOKEN": "VALUE""#), "{place}");
+    let over_http = [
+        "--print-config",
+        "claude-desktop",
+        "--listen",
+        "127.0.0.1:9100",
+    ];
+    assert_eq!(command(&over_http).output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn secret_in_place_of_a_variable_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agents.json");
+    let auth = json!({"type": "bearer", "token": {"source": "env", "id": "hunter2"}});
+    let target = json!({"alias": "a", "baseUrl": "https://desk.example", "auth": auth});
+    std::fs::write(&file, json!({ "targets": [target] }).to_string()).unwrap();
+    for host in ["claude-desktop", "claude-code"] {
+        let flags = ["--print-config", host, "--config", file.to_str().unwrap()];
+        let refused = command(&flags).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{host}");
+        let shown = String::from_utf8(refused.stderr).unwrap();
+        assert!(
+            refused.stdout.is_empty() && !shown.contains("hunter2"),
+            "{shown}"
+        );
+        for part in [
+            file.to_str().unwrap(),
+            "/targets/0/auth/token",
+            "not its value",
+        ] {
+            assert!(shown.contains(part), "{shown}");
+        }
+    }
+}
+
+#[test]
 fn server_over_http_is_named_by_its_url() {
     let config: Value =
         serde_json::from_str(&print_config("openclaw", &["--listen", "127.0.0.1:9100"])).unwrap();

@@ -188,7 +188,8 @@ async fn fetch(
         .await
         .map_err(FetchError::Final)?;
     secrets.scrub_response(&mut verified.json);
-    let card = verified.read(&secrets).map_err(invalid)?;
+    let mut card = verified.read(&secrets).map_err(invalid)?;
+    card.found_at = is_at_origin(config, location).then(|| redacted(location));
     let etag = response.headers.get(ETAG).cloned();
     Ok(Discovered::Card {
         card: Box::new(card),
@@ -242,6 +243,13 @@ fn locations(config: &PeerConfig) -> Result<Vec<Url>, PeerError> {
         return Err(PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered());
     }
     Ok(locations)
+}
+
+/// Returns whether a location of the card is at the origin of a base URL with a path, and not below this path.
+fn is_at_origin(config: &PeerConfig, location: &Url) -> bool {
+    let base = config.base_url.path().trim_end_matches('/');
+    matches!(&config.card, CardLocation::Path(path) if path.starts_with('/'))
+        && !location.path().starts_with(&format!("{base}/"))
 }
 
 /// Returns how long a response may be used without revalidation (RFC 9111 §5.2.2).
@@ -311,6 +319,25 @@ mod tests {
             paths("http://a.example/x", "/card.json"),
             ["/x/card.json", "/card.json"]
         );
+    }
+
+    #[test]
+    fn locations_at_the_origin_of_a_base_url_with_a_path_are_flagged() {
+        for (base, card, expected) in [
+            (
+                "http://a.example/wrong/",
+                DEFAULT_PATH,
+                vec![false, true, true],
+            ),
+            ("http://a.example/", DEFAULT_PATH, vec![false, false]),
+            ("http://a.example/one/two", "card.json", vec![false]),
+        ] {
+            let url = Url::parse(base).unwrap();
+            let config = PeerConfig::new(url, CardLocation::Path(card.into()));
+            let all = locations(&config).unwrap();
+            let found: Vec<bool> = all.iter().map(|url| is_at_origin(&config, url)).collect();
+            assert_eq!(found, expected, "{base}");
+        }
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Card {
     pub view: Result<CardView, String>,
     /// What a person accepts who trusts the agent.
     pub fields: CardFields,
+    /// Where the client found it, without a query, if at the origin of the peer and not below its base URL.
+    pub found_at: Option<String>,
 }
 
 /// An extension of the protocol that a peer offers (A2A 0.3 §5.5.2.1, 1.0 §4.4.4).
@@ -140,6 +142,7 @@ impl Card {
             security: Arc::default(),
             fields: CardFields::default(),
             view: Ok(view),
+            found_at: None,
         }
     }
 
@@ -177,6 +180,7 @@ fn read(json: &Value) -> Result<Card, String> {
         security: Arc::new(crate::security::read(card)),
         view: view(card, &interfaces_1_0),
         fields: CardFields::read(json),
+        found_at: None,
     })
 }
 

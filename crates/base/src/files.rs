@@ -415,8 +415,7 @@ mod tests {
     #[test]
     fn pipe_is_opened_neither_for_reading_nor_for_appending() {
         let pipe = std::env::temp_dir().join(format!("pipe-{}", uuid::Uuid::new_v4()));
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-        assert!(made.unwrap().success());
+        crate::testing::make_pipe(&pipe);
         for opened in [open_regular(&pipe), open_private_append(&pipe)] {
             let error = opened.unwrap_err().to_string();
             assert!(error.contains("no regular file"), "{error}");

@@ -48,6 +48,8 @@ pub mod panics;
 pub mod process;
 pub mod redact;
 pub mod run_slots;
+#[cfg(all(unix, any(test, feature = "test-util")))]
+pub mod testing;
 pub mod text;
 pub mod validation;
 pub mod variable_name;

@@ -4,34 +4,33 @@
 const MAX_SHOWN_NAME_BYTES: usize = 64;
 
 /// Returns what is wrong with a text in place of the name of an environment variable, as the end of a sentence about it; `None`
-/// for a plausible name. Messages must not show another text, which may be the secret itself: a shell puts it there for `$NAME`.
+/// for a plausible name: upper-case letters, digits and `_`. Messages must not show another text, which may be the secret itself: a
+/// shell puts it there for `$NAME`, and a person may type a password there.
 pub fn variable_fault(text: &str) -> Option<&'static str> {
     match text.strip_prefix('$') {
         _ if is_plausible_name(text) => None,
         Some(name) if is_plausible_name(name) => {
             Some("takes the NAME of an environment variable without the leading `$`")
         }
-        _ => Some("takes the NAME of an environment variable, not its value"),
+        _ => Some("takes the NAME of an environment variable that is set, not its value"),
     }
 }
 
 fn is_plausible_name(text: &str) -> bool {
-    let has = |is: fn(&u8) -> bool| text.bytes().any(|byte| is(&byte));
     let is_word = text
         .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
     let is_identifier = is_word && !text.starts_with(|first: char| first.is_ascii_digit());
-    let (upper, lower) = (has(u8::is_ascii_uppercase), has(u8::is_ascii_lowercase));
-    // Random letters and digits: of mixed case, long, or in one piece.
-    let is_random = has(u8::is_ascii_digit)
-        && ((lower && (upper || text.len() > 20)) || (text.len() > 15 && !text.contains('_')));
+    // Random letters and digits in one piece.
+    let is_random =
+        text.bytes().any(|byte| byte.is_ascii_digit()) && text.len() > 15 && !text.contains('_');
     is_identifier && !text.is_empty() && text.len() <= MAX_SHOWN_NAME_BYTES && !is_random
 }
 
-/// Returns how messages show the reference to a secret: as `SOURCE:ID`, without an id that may be the secret itself.
+/// Returns how messages show the reference to a secret: as `SOURCE:ID`, with the length of an id that may be the secret itself.
 pub fn shown_reference(source: &str, id: &str) -> String {
     match source == "env" && variable_fault(id).is_some() {
-        true => "env:…".to_owned(),
+        true => format!("env:({} characters)", id.chars().count()),
         false => format!("{source}:{id}"),
     }
 }
@@ -45,15 +44,7 @@ mod tests {
 
     #[test]
     fn only_a_plausible_name_of_a_variable_is_shown() {
-        for name in [
-            "A",
-            "_x",
-            "DESK_TOKEN",
-            "desk_token",
-            "DeskToken",
-            "desk_token2",
-            "AGENT_2_OAUTH_CLIENT_SECRET",
-        ] {
+        for name in ["A", "_X", "DESK_TOKEN", "AGENT_2_OAUTH_CLIENT_SECRET"] {
             assert_eq!(variable_fault(name), None, "{name}");
         }
         assert!(
@@ -69,6 +60,9 @@ mod tests {
             "d3adb33fd3adb33fd3adb33f",
             "AKIAIOSFODNN7EXAMPLE",
             "two words",
+            "hunter2",
+            "CorrectHorse",
+            "desk_token",
             "a-b",
             "2fa",
             "$rat_Hf7ZqP0aXw",

@@ -227,7 +227,7 @@ async fn find(policy: Option<&Value>, query: &Value) -> Result<FoundAgents, Fail
     let policy = policy.filter(|policy| policy.is_object());
     let settings = policy.map_or_else(|| json!({}), |policy| json!({ "policy": policy }));
     let plugin = Plugin::new(&settings.to_string(), Arc::new(Silent))
-        .map_err(|error| config::failure(error.to_json()))?;
+        .map_err(|error| config::failure(error.to_json(), None))?;
     let found = plugin.find_agents(&query.to_string()).await;
     found.map_err(|message| Failure::usage(format!("cannot add an agent: {message}")))
 }
@@ -457,7 +457,7 @@ impl Args {
         // What the agent shows now is not accepted before it is added.
         only["pins"] = "off".into();
         let settings = file.with_only(&only);
-        let instance = library.interactive_instance(&settings.to_string())?;
+        let instance = library.interactive_instance(&settings.to_string(), None)?;
         let (name, error) = targets::check(&instance, &text::field(target, "alias")).await;
         if error.is_null() {
             return Ok(name);

@@ -86,7 +86,8 @@ fn addition(text: &str) -> Result<(Unit, Amounts), String> {
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let text = args.peers.config()?;
     // The library checks the settings.
-    drop(Library::open(verbose)?.interactive_instance(&text)?);
+    let file = args.peers.config_file();
+    drop(Library::open(verbose)?.interactive_instance(&text, file.as_deref())?);
     let config: Value = serde_json::from_str(&text).unwrap_or_default();
     let budgets: Budgets = match &config["budget"] {
         Value::Null => Budgets::default(),

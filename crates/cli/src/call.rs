@@ -123,7 +123,7 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     };
     let config = args.config.read()?;
     let config = gateway.map_or_else(|| config.clone(), |url| with_gateway(&config, url));
-    let instance = library.interactive_instance(&config)?;
+    let instance = library.interactive_instance(&config, args.config.file().as_deref())?;
     let options = CallOptions {
         caller: args.caller,
         ..CallOptions::default()

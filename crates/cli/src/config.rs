@@ -55,11 +55,13 @@ impl ConfigArgs {
         };
         let name = file.display();
         let bytes = fs::read(&file).map_err(|error| {
-            Failure::usage(format!("cannot read the configuration `{name}`: {error}"))
+            Failure::usage(format!(
+                "cannot read the configuration `{name}`: {error}; name a file that this user can read with `--config FILE`"
+            ))
         })?;
         let invalid = |error| {
             Failure::usage(format!(
-                "the configuration in `{name}` is not JSON: {error}"
+                "the configuration in `{name}` is not JSON: {error}; correct the file"
             ))
         };
         let text = json::text(&bytes).map_err(invalid)?;
@@ -67,7 +69,7 @@ impl ConfigArgs {
             Ok(value) if openclaw::is_host_config(&value) => openclaw::load(&file),
             Ok(value) if value.is_object() => Ok(Loaded::own(&*text)),
             Ok(_) => Err(Failure::usage(format!(
-                "the configuration in `{name}` is not a JSON object"
+                "the configuration in `{name}` is not a JSON object; `remote-agent add URL --config FILE` writes one"
             ))),
             // OpenClaw's configuration may be JSON5.
             Err(_) if file.file_name().is_some_and(|name| name == "openclaw.json") => {
@@ -252,21 +254,24 @@ fn env_reference(fields: &Map<String, Value>) -> Option<&str> {
     fields.get("id")?.as_str()
 }
 
-/// Returns the failure for a configuration error of the library.
-pub(crate) fn failure(error: impl AsRef<str>) -> Failure {
-    Failure::usage(sentence(error.as_ref()))
+/// Returns the failure for a configuration error of the library. The settings are those of `file`, or of options.
+pub(crate) fn failure(error: impl AsRef<str>, file: Option<&Path>) -> Failure {
+    let next = file.map(|_| " (docs/reference/settings.md lists all settings)");
+    Failure::usage(sentence(error.as_ref(), file) + next.unwrap_or_default())
 }
 
-/// Returns a configuration error of the library as a sentence for people.
+/// Returns a configuration error of the library about the settings in `file` as a sentence for people.
 #[must_use]
-pub fn sentence(error: &str) -> String {
+pub fn sentence(error: &str, file: Option<&Path>) -> String {
     let error: Value = serde_json::from_str(error).unwrap_or_default();
+    let file = file.map(|file| format!(" `{}`", file.display()));
+    let file = file.unwrap_or_default();
     let message = error["message"].as_str().unwrap_or("it is refused");
     match error["path"].as_str() {
         Some(path) if !path.is_empty() && !message.contains(path) => {
-            format!("cannot use the configuration at `{path}`: {message}")
+            format!("cannot use the configuration{file} at `{path}`: {message}")
         }
-        _ => format!("cannot use the configuration: {message}"),
+        _ => format!("cannot use the configuration{file}: {message}"),
     }
 }
 
@@ -361,7 +366,7 @@ mod tests {
         let config = json!({"gateway": {"token": {"source": "env", "id": value}}}).to_string();
         let (_, missing) = resolve(&config, |_| None).unwrap();
         let unset = missing
-            .named_in("the token `env:…` is not there")
+            .named_in("the token `env:(14 characters)` is not there")
             .next()
             .unwrap();
         let shown = unset.sentence() + &unset.repair(None);

@@ -17,6 +17,7 @@ use super::{
     output::Findings,
     pin, sign_in,
     target::{PeerArgs, name_an_agent},
+    targets,
     text::{field, line},
 };
 
@@ -41,6 +42,9 @@ const ISSUER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The fix for metadata that cannot be used.
 const ISSUER_REPAIR: &str =
     "Correct `auth` of the target: no person can sign in, and no token is renewed, until then.";
+
+/// The repair of an address whose path has no card.
+const PLACE_REPAIR: &str = "If another agent was meant, correct the path of its address; else leave the path out, or set `cardUrl`.";
 
 /// The fix for a card that is not the accepted one.
 const PIN_REPAIR: &str = "Look at the changes, and accept them with `--accept` if they are those of the agent's operator.";
@@ -103,7 +107,11 @@ async fn check(
     let resolved = match config::resolve(&config, |name| std::env::var(name).ok()) {
         Ok((resolved, _)) => resolved,
         Err(error) => {
-            findings.error("configuration", config::sentence(&error), SETTING_REPAIR);
+            findings.error(
+                "configuration",
+                config::sentence(&error, peers.config_file().as_deref()),
+                SETTING_REPAIR,
+            );
             return Ok(Exit::Usage);
         }
     };
@@ -124,10 +132,11 @@ async fn check(
         let repair = "Put it into an environment variable and refer to it: {\"source\": \"env\", \"id\": \"NAME\"}.";
         findings.warn("secrets", message, repair);
     }
-    let instance = match library.interactive_instance(&config) {
+    let instance = match library.instance(&config) {
         Ok(instance) => instance,
-        Err(failure) => {
-            findings.error("configuration", failure.message, SETTING_REPAIR);
+        Err(error) => {
+            let message = config::sentence(&error, peers.config_file().as_deref());
+            findings.error("configuration", message, SETTING_REPAIR);
             return Ok(Exit::Usage);
         }
     };
@@ -208,7 +217,9 @@ async fn check(
         findings.ok("agent", message);
     }
     if targets.is_empty() && peers.aliases().is_empty() {
-        let message = "no agents are configured".to_owned();
+        let place = peers.config_file();
+        let place = place.map(|file| format!(" in `{}`", file.display()));
+        let message = format!("no agents are configured{}", place.unwrap_or_default());
         let repair = format!("Add one to `targets`, or {}.", name_an_agent());
         findings.error("agents", message, &repair);
         return Ok(Exit::Usage);
@@ -254,6 +265,9 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
                 true => findings.warn("card", peers.with_source(&message), PIN_REPAIR),
                 false => findings.ok("card", message),
             }
+        }
+        if let Some(place) = targets::card_place(target) {
+            findings.warn("card", format!("{alias}: {place}"), PLACE_REPAIR);
         }
         if let Some(seconds) = target["clock_skew_seconds"].as_i64() {
             let side = if seconds > 0 { "ahead of" } else { "behind" };

@@ -177,8 +177,13 @@ pub(super) fn asking(summary: &Value) -> Vec<(&Value, &Value)> {
 }
 
 /// Prints what was decided, the state of each agent, the commands that answer those that ask, and the commands that go on
-/// with these options, if a file has the continuation.
-pub(super) fn print(envelope: &Value, to_answer: &[String], options: Option<&str>) {
+/// with these options, if a file has the continuation. `describe` returns the error of an agent, and its hint.
+pub(super) fn print(
+    envelope: &Value,
+    to_answer: &[String],
+    options: Option<&str>,
+    describe: impl Fn(&Value, &str) -> (String, Option<String>),
+) {
     let summary = answer::summary(envelope);
     let group = &summary["group"];
     let word = |value: &Value| text::line(value.as_str().unwrap_or_default());
@@ -194,9 +199,12 @@ pub(super) fn print(envelope: &Value, to_answer: &[String], options: Option<&str
             },
             Some(_) => ", perhaps not cancelled",
         };
-        let error = result["error"]["message"].as_str().map(text::line);
-        let error = error.filter(|_| result["canceled"].is_null());
-        let error = error.map(|error| format!(": {error}")).unwrap_or_default();
+        let (alias, state) = (word(&result["target_alias"]), word(&result["state"]));
+        let has_error = result["error"].is_object() && result["canceled"].is_null();
+        let (error, hint) = match has_error.then(|| describe(&result["error"], &alias)) {
+            Some((error, hint)) => (format!(": {error}"), hint),
+            None => (String::new(), None),
+        };
         // The answer above is the artifacts, if there are any.
         let asks = result["state"].as_str().is_some_and(is_waiting);
         let artifacts = result["summary"]["artifacts"].as_array();
@@ -205,8 +213,10 @@ pub(super) fn print(envelope: &Value, to_answer: &[String], options: Option<&str
         let question = question.filter(|_| asks && has_artifacts && result["canceled"].is_null());
         let question = question.map(|question| format!(": {}", text::line(&question)));
         let question = question.unwrap_or_default();
-        let (alias, state) = (word(&result["target_alias"]), word(&result["state"]));
         note(format_args!("{alias}: {state}{canceled}{question}{error}"));
+        if let Some(hint) = hint {
+            note(format_args!("  what to do: {hint}"));
+        }
     }
     for count in group["votes"].as_array().into_iter().flatten() {
         note(format_args!(

@@ -4,26 +4,82 @@ use a2a::ErrorReason;
 use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::Value;
 
-use super::{target::PeerArgs, text};
+use super::{
+    config::UnsetVariables,
+    output::{note, print_error},
+    target::{PeerArgs, no_agents},
+    text,
+};
 
 /// The maximum number of agents that a hint names. For more agents it only gives their number.
 const MAX_NAMED_AGENTS: usize = 5;
+
+/// The hint to name an agent of a gateway that runs on after the command.
+const NAME_LISTED: &str =
+    "Name an agent of the gateway with `--target NAME`; `remote-agent targets` shows them.";
 
 /// What a call was about.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct About<'a> {
     /// The alias of `--target`.
     pub(super) alias: Option<&'a str>,
+    /// Each `--target`.
+    pub(super) group: &'a [String],
     /// The URL of the agent in the continuation file.
     pub(super) continued_url: Option<&'a str>,
     /// The options that name the task of the command, with their agent.
     pub(super) task_options: Option<&'a str>,
 }
 
+/// Prints an error with its cause and a hint.
+pub(super) fn print_call_error(
+    envelope: &Value,
+    peers: &PeerArgs,
+    missing: &UnsetVariables,
+    about: About<'_>,
+) {
+    let (message, hint) = call_error(envelope, peers, missing, about);
+    print_error(&message);
+    if let Some(hint) = hint {
+        note(format_args!("what to do: {hint}"));
+    }
+}
+
+/// Returns the error of a call with its cause, and a hint.
+pub(super) fn call_error(
+    envelope: &Value,
+    peers: &PeerArgs,
+    missing: &UnsetVariables,
+    about: About<'_>,
+) -> (String, Option<String>) {
+    let error = &envelope["error"];
+    let message = error["message"]
+        .as_str()
+        .unwrap_or("the library's answer is not one of its results; this is a bug of the plugin");
+    let reason = Reason::in_error(error);
+    if reason == Some(Reason::CredentialUnresolved)
+        && let Some(unset) = missing.named_in(message).next()
+    {
+        return (peers.unset_sentence(unset), None);
+    }
+    let details = &error["details"];
+    if lacks_target(details) && about.alias.is_none() && peers.aliases().is_empty() {
+        return (no_agents(peers.config_file().as_deref()), None);
+    }
+    let alias = group_place(details).map_or(about.alias, |place| {
+        about.group.get(place).map(String::as_str)
+    });
+    let invalid = match reason {
+        Some(Reason::InvalidRequest) => invalid_arguments(details, alias),
+        _ => None,
+    };
+    let message = invalid.unwrap_or_else(|| peers.with_source(&text::line(message)));
+    (message, hint(envelope, peers, about))
+}
+
 /// Returns a hint for a failed call. The commands in it have the options of this one, so that a user can paste them.
 pub(super) fn hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<String> {
-    let hint = general_hint(envelope, peers, about)?;
-    let mut hint = peers.local.with_flags(hint);
+    let mut hint = general_hint(envelope, peers, about)?;
     let of_agents = peers.options();
     let of_task = about.task_options.unwrap_or_default();
     for (command, options) in [
@@ -50,12 +106,14 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
         return Some(hint.to_owned()).filter(|hint| !hint.is_empty());
     }
     let hint_text = match reason {
-        Reason::InvalidRequest if lacks_target(details) && peers.uses_gateway() => {
-            "Name an agent of the gateway with `--target NAME`; `remote-agent targets` shows them."
+        Reason::InvalidRequest if lacks_target(details) && peers.local.uses_embedded() => {
+            "Name an agent of the gateway with `--target NAME`."
         }
+        Reason::InvalidRequest if lacks_target(details) && peers.uses_gateway() => NAME_LISTED,
         Reason::InvalidRequest if lacks_target(details) && !peers.aliases().is_empty() => {
             let known = alias_list(&peers.aliases());
-            return Some(match is_at(details, "/target_alias") {
+            let is_named = is_at(details, "/target_alias") || group_place(details).is_some();
+            return Some(match is_named {
                 true => format!(
                     "Name a configured agent with `--target ALIAS` ({known}); `remote-agent targets` lists them."
                 ),
@@ -119,9 +177,7 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
         Reason::AgentNotFound if peers.local.uses_embedded() => {
             "Add the agent with `--gateway-agent NAME=approve`, or name another with `--target NAME`."
         }
-        Reason::AgentNotFound => {
-            "Name an agent of the gateway with `--target NAME`; `remote-agent targets` shows them."
-        }
+        Reason::AgentNotFound => NAME_LISTED,
         Reason::AgentOffline if peers.local.uses_embedded() => {
             "Add the agent with `--gateway-agent NAME=approve`; a triad needs alpha, beta and charlie."
         }
@@ -245,6 +301,12 @@ fn target_hint(
         (Reason::ProtocolError, _) if peers.uses_gateway() => Some(
             "Check the address of `--gateway` and the value of `--gateway-dialect`: the message names the server that answers."
                 .to_owned(),
+        ),
+        (Reason::Dns | Reason::Unreachable | Reason::Tls | Reason::RedirectRefused | Reason::InvalidResponse, _) if peers.uses_gateway() => Some(
+            "Check that the gateway runs, its certificate, and the address of `--gateway`: another program may answer there.".to_owned(),
+        ),
+        (Reason::AddressRefused, _) if peers.uses_gateway() => Some(
+            "A gateway on another machine needs an address that begins with `wss:`.".to_owned(),
         ),
         // The library's own hint covers the settings of the gateway.
         (Reason::AuthRequired | Reason::AddressRefused, _) if of_gateway => None,
@@ -375,7 +437,10 @@ fn for_command(hint: &str) -> String {
 pub(super) fn invalid_arguments(details: &Value, named: Option<&str>) -> Option<String> {
     let first = &details["errors"][0];
     let message = first["message"].as_str()?;
-    let place = first["instancePath"].as_str()?;
+    let place = match group_place(details) {
+        Some(_) => "/target_alias",
+        None => first["instancePath"].as_str()?,
+    };
     Some(match (place, first["keyword"].as_str()?) {
         ("/target_alias", "enum" | "anyOf" | "pattern") => match named {
             Some(alias) => format!("no agent is called `{}`", text::line(alias)),
@@ -412,8 +477,15 @@ pub(super) fn lacks_target(details: &Value) -> bool {
     let errors = details["errors"].as_array().map_or(&[][..], Vec::as_slice);
     errors.iter().any(|error| {
         let (place, keyword) = (&error["instancePath"], &error["keyword"]);
-        (place == "" && keyword == "anyOf") || (place == "/target_alias" && keyword == "enum")
+        let is_alias = place == "/target_alias" || group_place(details).is_some();
+        (place == "" && keyword == "anyOf") || (is_alias && keyword == "enum")
     })
+}
+
+/// Returns which agent of a group the first error of the request is about.
+fn group_place(details: &Value) -> Option<usize> {
+    let place = details["errors"][0]["instancePath"].as_str()?;
+    place.strip_prefix("/target_aliases/")?.parse().ok()
 }
 
 /// Returns whether the first error of the request is at this JSON Pointer.
@@ -433,168 +505,4 @@ fn alias_list(aliases: &[String]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use openclaw_remote_agent::remote_agent::ToolError;
-    use peer::Delivered;
-    use serde_json::json;
-
-    use super::*;
-
-    fn hint_text(reason: &str, details: &Value) -> String {
-        let envelope =
-            json!({"ok": false, "action": "send", "error": {"reason": reason, "details": details}});
-        hint(&envelope, &PeerArgs::default(), About::default()).unwrap()
-    }
-
-    #[test]
-    fn hints_name_the_options_of_the_command() {
-        for (reason, option) in [
-            ("auth_required", "`--bearer-env VAR`"),
-            ("address_refused", "`--allow-private`"),
-            ("message_returned", "`--task-required`"),
-            ("stream_cut", "`remote-agent status`"),
-            ("timeout", "`--timeout`"),
-            ("busy", "`--timeout`"),
-            ("tls", "targets[].tls.caFile"),
-            ("target_not_allowed", "`--url URL`"),
-            ("agent_not_allowed", "`--agent NAME`"),
-            ("credential_unresolved", "`env` only"),
-        ] {
-            let hint = hint_text(reason, &json!({"hint": "Ask the operator."}));
-            assert!(hint.contains(option), "{hint}");
-        }
-    }
-
-    #[test]
-    fn no_hint_has_words_of_the_tool() {
-        // These reasons need fields that the command does not send.
-        let of_fields = [
-            "contradiction",
-            "unknown_artifact",
-            "unknown_handle",
-            "expired_handle",
-        ];
-        let reasons = Reason::ALL
-            .iter()
-            .filter(|reason| !of_fields.contains(&reason.as_str()));
-        for reason in reasons {
-            for (delivered, has_task) in [
-                ("no", false),
-                ("unknown", false),
-                ("yes", false),
-                ("yes", true),
-            ] {
-                let delivered = match delivered {
-                    "no" => Delivered::No,
-                    "yes" => Delivered::Yes,
-                    _ => Delivered::Unknown,
-                };
-                let mut error = ToolError::new(*reason, "no").delivered(delivered);
-                if has_task {
-                    error = error.with(
-                        "latest_event_summary",
-                        json!({"continuation": {"task": {}}}),
-                    );
-                }
-                let error = error.for_send();
-                let mut details = Value::Object(error.details);
-                if details["hint"].is_null() {
-                    details["hint"] = reason.hint().into();
-                }
-                let hint = hint_text(reason.as_str(), &details);
-                for word in [
-                    "details.",
-                    "list_targets",
-                    "task_id",
-                    "context_id",
-                    "timeout_ms",
-                    "follow_updates",
-                    "task_requirement",
-                    "history_length",
-                    "sk the operator",
-                    "or the operator",
-                    "task_handle",
-                    "Do not answer for the person",
-                ] {
-                    assert!(!hint.contains(word), "{reason:?}: {hint}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn refused_budget_names_the_command_that_raises_it() {
-        for (details, command) in [
-            (
-                json!({"target_alias": "desk", "scope": "target", "unit": "calls"}),
-                "`remote-agent budget desk --add calls=1`",
-            ),
-            (
-                json!({"scope": "total", "unit": "usd"}),
-                "`remote-agent budget --add usd=1`",
-            ),
-        ] {
-            let hint = hint_text("budget_exceeded", &details);
-            assert!(hint.contains(command), "{hint}");
-        }
-    }
-
-    #[test]
-    fn refused_answer_names_the_command_that_asks_the_person() {
-        let envelope = json!({"error": {"reason": "person_required"}});
-        let about = About {
-            task_options: Some(" --continuation f.json"),
-            ..About::default()
-        };
-        let hint = hint(&envelope, &PeerArgs::default(), about).unwrap();
-        let command = "`remote-agent watch --continuation f.json --ask`";
-        assert!(hint.contains(command), "{hint}");
-    }
-
-    #[test]
-    fn message_with_the_command_that_signs_in_needs_no_hint() {
-        let error = json!({"reason": "token_unavailable", "details": {"hint": "Ask."},
-            "message": "no person is signed in; sign in with `remote-agent sign-in desk`"});
-        let peers = PeerArgs::default();
-        assert_eq!(agent_hint(&error, "desk", &peers, false), "");
-        let envelope = json!({ "error": error });
-        assert_eq!(hint(&envelope, &peers, About::default()), None);
-    }
-
-    #[test]
-    fn hint_names_up_to_five_agents() {
-        let aliases = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
-        assert_eq!(alias_list(&aliases(2)), "`0`, `1`");
-        assert_eq!(alias_list(&aliases(7)), "`0`, `1`, `2`, `3`, `4`, 2 more");
-    }
-
-    #[test]
-    fn hint_after_uncertain_send_advises_against_resending() {
-        let hint = hint_text("timeout", &json!({"delivered": "unknown"}));
-        assert!(hint.contains("before you send it again"), "{hint}");
-        let hint = hint_text("timeout", &json!({"delivered": "no"}));
-        assert!(!hint.contains("send it again"), "{hint}");
-    }
-
-    #[test]
-    fn failing_server_hint_does_not_blame_the_address() {
-        for (status, delivered, advice) in [
-            (503, "no", "Try again later"),
-            (503, "unknown", "check before you send it again"),
-            (429, "no", "then try again"),
-            (429, "unknown", "then try again"),
-            (404, "no", "Check the address"),
-        ] {
-            let details = json!({"http_status": status, "delivered": delivered});
-            let hint = hint_text("http_status", &details);
-            assert!(hint.contains(advice), "{status} {delivered}: {hint}");
-        }
-    }
-
-    #[test]
-    fn falls_back_to_the_hint_of_the_library() {
-        assert_eq!(hint_text("dns", &json!({"hint": "Check it."})), "Check it.");
-    }
-}
+mod tests;

@@ -220,7 +220,7 @@ impl Args {
         self.credentials.apply(&mut target);
         let config = json!({"enabled": true, "targets": [target]});
         let library = Library::open(verbose)?;
-        let instance = library.interactive_instance(&config.to_string())?;
+        let instance = library.interactive_instance(&config.to_string(), None)?;
         let (name, error) = targets::check(&instance, "agent").await;
         if error.is_null() {
             return Ok(format!("{name} at {url}"));

@@ -122,12 +122,17 @@ impl Library {
         })
     }
 
-    /// Creates the instance of an interactive command.
+    /// Creates the instance of an interactive command. The configuration is that of `file`, or of options.
     ///
     /// # Errors
-    /// The configuration is invalid. The message is a sentence with the JSON Pointer.
-    pub fn interactive_instance(&self, config: &str) -> Result<Instance, Failure> {
-        self.instance(config).map_err(config::failure)
+    /// The configuration is invalid. The message is a sentence with the file and the JSON Pointer.
+    pub fn interactive_instance(
+        &self,
+        config: &str,
+        file: Option<&Path>,
+    ) -> Result<Instance, Failure> {
+        let instance = self.instance(config);
+        instance.map_err(|error| config::failure(error, file))
     }
 
     fn log(&self) -> LogBox {

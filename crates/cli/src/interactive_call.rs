@@ -7,7 +7,7 @@ use a2a::{TaskState, Usage};
 use openclaw_remote_agent::remote_agent::Reason;
 use openclaw_remote_agent_interface::{CallOptions, updates_to};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     answer::{self, summary},
@@ -17,11 +17,11 @@ use super::{
     exit::{Exit, Failure},
     follow_up::{self, FollowUp},
     group,
-    hints::{self, About},
+    hints::{About, call_error, print_call_error},
     instance::Instance,
-    output::{LineWriter, note, print_error},
+    output::{LineWriter, note},
     screen::{AnswerWriter, Screen, is_waiting},
-    target::{PeerArgs, TargetArgs, no_agents},
+    target::TargetArgs,
     text::{self, shell},
 };
 
@@ -221,6 +221,7 @@ impl Context<'_> {
         let continuation = self.follow_up.continuation.as_ref();
         About {
             alias: self.target.named(),
+            group: self.target.all_named(),
             continued_url: continuation
                 .and_then(|continuation| continuation["target"]["target_url"].as_str()),
             task_options,
@@ -347,7 +348,15 @@ fn print_outcome(
         let to_answer: Vec<_> = to_answer
             .filter_map(|(member, _)| context.answer_command(member))
             .collect();
-        return group::print(envelope, &to_answer, file.as_deref());
+        let describe = |error: &Value, alias: &str| {
+            let member = json!({"action": envelope["action"], "error": error});
+            let about = About {
+                alias: Some(alias),
+                ..About::default()
+            };
+            call_error(&member, &context.target.peers, missing, about)
+        };
+        return group::print(envelope, &to_answer, file.as_deref(), describe);
     }
     if reason == Some(Reason::AuthRequired) && continuation["task"]["can_cancel"] == true {
         // The agent may have canceled the tasks of a client that it no longer accepts.
@@ -472,49 +481,6 @@ fn print_stopped(envelope: &Value, context: &Context<'_>) {
             "stopped waiting; the agent may have the message and be working on it: check before you send it again. With `--follow` or `--task-required` there is a task to come back to",
         );
     }
-}
-
-/// Prints an error with its cause and a hint.
-pub(super) fn print_call_error(
-    envelope: &Value,
-    peers: &PeerArgs,
-    missing: &UnsetVariables,
-    about: About<'_>,
-) {
-    let (message, hint) = call_error(envelope, peers, missing, about);
-    print_error(&message);
-    if let Some(hint) = hint {
-        note(format_args!("what to do: {hint}"));
-    }
-}
-
-/// Returns the error of a call with its cause, and a hint.
-pub(super) fn call_error(
-    envelope: &Value,
-    peers: &PeerArgs,
-    missing: &UnsetVariables,
-    about: About<'_>,
-) -> (String, Option<String>) {
-    let error = &envelope["error"];
-    let message = error["message"]
-        .as_str()
-        .unwrap_or("the library's answer is not one of its results; this is a bug of the plugin");
-    let reason = Reason::in_error(error);
-    if reason == Some(Reason::CredentialUnresolved)
-        && let Some(unset) = missing.named_in(message).next()
-    {
-        return (peers.unset_sentence(unset), None);
-    }
-    let details = &error["details"];
-    if hints::lacks_target(details) && about.alias.is_none() && peers.aliases().is_empty() {
-        return (no_agents(), None);
-    }
-    let invalid = match reason {
-        Some(Reason::InvalidRequest) => hints::invalid_arguments(details, about.alias),
-        _ => None,
-    };
-    let message = invalid.unwrap_or_else(|| peers.with_source(&text::line(message)));
-    (message, hints::hint(envelope, peers, about))
 }
 
 /// Prints the task state, the agent's status text and the suggested commands.

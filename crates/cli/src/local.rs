@@ -57,26 +57,13 @@ impl LocalArgs {
         self.embedded
     }
 
-    /// Returns a text of the library with the options of this command in place of the settings of its gateway. It suggests no
-    /// listing of a gateway that ends with this command.
-    pub(super) fn with_flags(&self, text: String) -> String {
-        if !self.is_set() {
-            return text;
-        }
-        let flags = [
-            ("gateway.url", "`--gateway`"),
-            ("gateway.token", "the variable of `--gateway-token-env`"),
-        ];
-        let text = flags.iter().fold(text, |text, (setting, flag)| {
-            let quoted = text.replace(&format!("`{setting}`"), flag);
-            quoted.replace(setting, flag)
-        });
-        match text.split_once("; `remote-agent targets") {
-            Some((before, rest)) if self.embedded => {
-                let end = rest.find(". ").map_or(".", |end| &rest[end..]);
-                format!("{before}{end}")
-            }
-            _ => text,
+    /// Returns the options for the gateway at `url`.
+    #[cfg(test)]
+    pub(super) fn at(url: &str, embedded: bool) -> Self {
+        Self {
+            gateway: Some(url.to_owned()),
+            embedded,
+            ..Self::default()
         }
     }
 
@@ -208,9 +195,8 @@ mod tests {
 
     fn named(address: &str) -> LocalArgs {
         LocalArgs {
-            gateway: Some(address.to_owned()),
             gateway_token_env: Some("GATE_TOKEN".to_owned()),
-            ..LocalArgs::default()
+            ..LocalArgs::at(address, false)
         }
     }
 
@@ -237,26 +223,6 @@ mod tests {
             assert!(message.contains(advice), "{message}");
             assert!(!message.contains("s3cret"), "{message}");
         }
-    }
-
-    #[test]
-    fn texts_of_the_library_name_the_options() {
-        let text = "is `gateway.url` its address? Check gateway.token; `remote-agent targets` shows them. Else wait.";
-        assert_eq!(LocalArgs::default().with_flags(text.to_owned()), text);
-        let shown = named("ws://x").with_flags(text.to_owned());
-        let options = "is `--gateway` its address? Check the variable of `--gateway-token-env`";
-        assert_eq!(
-            shown,
-            format!("{options}; `remote-agent targets` shows them. Else wait.")
-        );
-        let embedded = LocalArgs {
-            embedded: true,
-            ..named("ws://x")
-        };
-        assert_eq!(
-            embedded.with_flags(text.to_owned()),
-            format!("{options}. Else wait.")
-        );
     }
 
     #[test]

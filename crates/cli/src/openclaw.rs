@@ -396,8 +396,7 @@ mod tests {
     fn secret_in_a_pipe_is_not_read() {
         let scratch = tempfile::tempdir().unwrap();
         let pipe = scratch.path().join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-        assert!(made.unwrap().success());
+        base::testing::make_pipe(&pipe);
         let provider = json!({"path": pipe.display().to_string(), "mode": "singleValue"});
         // The writer waits for a reader, and lets one that reads end.
         std::thread::spawn(move || fs::write(pipe, "of-pipe\n"));

@@ -86,15 +86,17 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
 
 async fn open(peers: &PeerArgs, alias: Option<&str>) -> Result<PinReview, Failure> {
     let written = peers.config()?;
-    let (config, _) =
-        config::resolve(&written, |name| env::var(name).ok()).map_err(config::failure)?;
+    let (config, _) = config::resolve(&written, |name| env::var(name).ok())
+        .map_err(|error| config::failure(error, peers.config_file().as_deref()))?;
     let review = PinReview::open(&config, alias, peers.user()).await;
     review.map_err(|error| failure(peers, error))
 }
 
 fn failure(peers: &PeerArgs, error: PinReviewError) -> Failure {
     match error {
-        PinReviewError::Config(error) => config::failure(error.to_json()),
+        PinReviewError::Config(error) => {
+            config::failure(error.to_json(), peers.config_file().as_deref())
+        }
         PinReviewError::Target(message) | PinReviewError::Unpinned(message) => {
             Failure::usage(message)
         }

@@ -131,7 +131,8 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         false => args.target.peers.local.embed().await?,
     };
     let config = args.target.config(follow_up.continuation.as_ref())?;
-    let instance = library.interactive_instance(&args.ask.config(config))?;
+    let file = args.target.peers.config_file();
+    let instance = library.interactive_instance(&args.ask.config(config), file.as_deref())?;
     let interactive_call = InteractiveCall {
         output: args.output,
         ask: args.ask,
@@ -339,7 +340,8 @@ pub(super) async fn run_task(
     }
     let library = Library::open(verbose)?.with_source(args.target.peers.source());
     let config = args.target.config(follow_up.continuation.as_ref())?;
-    let instance = library.interactive_instance(&ask.config(config))?;
+    let file = args.target.peers.config_file();
+    let instance = library.interactive_instance(&ask.config(config), file.as_deref())?;
     let interactive_call = InteractiveCall {
         output: args.output,
         ask,

@@ -152,10 +152,11 @@ pub(super) async fn sign_out(args: SignOutArgs) -> Result<Exit, Failure> {
 
 fn open(alias: Option<&str>, peers: &PeerArgs) -> Result<SignIn, Failure> {
     let written = peers.config()?;
+    let invalid = |error: String| config::failure(error, peers.config_file().as_deref());
     let (config, _) =
-        config::resolve(&written, |name| std::env::var(name).ok()).map_err(config::failure)?;
+        config::resolve(&written, |name| std::env::var(name).ok()).map_err(invalid)?;
     sign_in::open(&config, alias, peers.user()).map_err(|error| match error {
-        SignInError::Config(error) => config::failure(error.to_json()),
+        SignInError::Config(error) => invalid(error.to_json()),
         SignInError::Target(message) => Failure::usage(message),
     })
 }

@@ -2,7 +2,7 @@
 
 mod source;
 
-use std::{borrow::Cow, sync::OnceLock};
+use std::{borrow::Cow, path::Path, sync::OnceLock};
 
 use serde_json::{Value, json};
 
@@ -15,6 +15,7 @@ use super::{
     text::{shell, with_source},
 };
 use base::config::with_presumed_scheme;
+use base::variable_name::variable_fault;
 
 /// The options that name agents, for a hint.
 pub(super) const NAME_AN_AGENT: &str = "name a configuration with `--config FILE` (`remote-agent add URL --config FILE` writes one), an agent with `--url URL`, or the local gateway with `--gateway URL`";
@@ -26,10 +27,12 @@ pub(super) fn name_an_agent() -> String {
     )
 }
 
-/// Returns the message about a configuration without agents.
-pub(super) fn no_agents() -> String {
+/// Returns the message about a configuration without agents, which is in `file`.
+pub(super) fn no_agents(file: Option<&Path>) -> String {
+    let place = file.map(|file| format!(" in `{}`", file.display()));
     format!(
-        "no agents are configured; add one to `targets` of the configuration, or {}",
+        "no agents are configured{}; add one to `targets` of the configuration, or {}",
+        place.unwrap_or_default(),
         name_an_agent()
     )
 }
@@ -177,11 +180,19 @@ impl PeerArgs {
     /// Returns the environment variables that the configuration refers to, without those that OpenClaw's files set.
     ///
     /// # Errors
-    /// See [`config::resolve`].
+    /// See [`config::resolve`]. Or the `id` of a reference may be the secret itself.
     pub(super) fn variables(&self) -> Result<Vec<String>, Failure> {
         let loaded = self.load().unwrap_or_else(|_| Loaded::own(""));
-        let (_, references) =
-            config::resolve(&loaded.written, |_| None).map_err(config::failure)?;
+        let file = self.config_file();
+        let (_, references) = config::resolve(&loaded.written, |_| None)
+            .map_err(|error| config::failure(error, file.as_deref()))?;
+        let is_secret = |unset: &&UnsetVariable| {
+            variable_fault(unset.name()).is_some() && std::env::var_os(unset.name()).is_none()
+        };
+        if let Some(unset) = references.iter().find(is_secret) {
+            let error = json!({"message": format!("{}. {}", unset.fault(), unset.repair(None))});
+            return Err(config::failure(error.to_string(), file.as_deref()));
+        }
         let openclaw = loaded.openclaw.as_ref();
         let is_added = |name: &str| {
             openclaw
@@ -234,7 +245,7 @@ impl PeerArgs {
 
     /// Returns a text of the library with the settings of this command in the commands that it suggests.
     pub(super) fn with_source(&self, text: &str) -> String {
-        self.local.with_flags(with_source(text, &self.source()))
+        with_source(text, &self.source())
     }
 
     /// Returns an envelope with the settings of this command in the commands that the message of its error suggests.
@@ -336,6 +347,11 @@ impl TargetArgs {
     /// Returns the alias of `--target`.
     pub(super) fn named(&self) -> Option<&str> {
         self.target.first().map(String::as_str)
+    }
+
+    /// Returns each `--target`.
+    pub(super) fn all_named(&self) -> &[String] {
+        &self.target
     }
 
     /// Returns the options that select the agent of a continuation with this `origin`.

@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use super::{
     config::UnsetVariables,
     exit::{Exit, Failure},
-    hints::{self, About},
+    hints::{self, About, print_call_error},
     instance::{Instance, Library},
-    interactive_call::print_call_error,
     output::{LineWriter, note},
     pin, sign_in,
     target::{PeerArgs, no_agents},
@@ -51,7 +50,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let library = Library::open(verbose)?;
     let _gateway = args.peers.local.embed().await?;
     let config = args.peers.config()?;
-    let instance = library.interactive_instance(&config)?;
+    let instance = library.interactive_instance(&config, args.peers.config_file().as_deref())?;
     let caller = args.peers.caller(false);
     let (text, envelope) = instance.list_targets(caller).await;
     let targets = envelope["summary"]["targets"].as_array().map(Vec::as_slice);
@@ -76,6 +75,9 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
                     let state = format!("{}: {state}", alias(target));
                     lines.write(args.peers.with_source(&state));
                 }
+                if let Some(place) = card_place(target) {
+                    lines.write(format!("{}: {place}", alias(target)));
+                }
             }
             for (alias, state, _) in sign_in::states(&config, args.peers.user()) {
                 lines.write(format!("{}: {state}", text::line(&alias)));
@@ -92,7 +94,9 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
                 "every target allows only some agents (targets[].allowedAgents); name the calling agent with `--agent NAME`",
             ));
         }
-        return Err(Failure::usage(no_agents()));
+        return Err(Failure::usage(no_agents(
+            args.peers.config_file().as_deref(),
+        )));
     }
     Ok(exit)
 }
@@ -110,6 +114,11 @@ pub(super) async fn check(instance: &Instance, alias: &str) -> (String, Value) {
     if !error.is_null() {
         return (name, error.clone());
     }
+    if let Some(place) = card_place(seen) {
+        note(format_args!(
+            "{place}; check the path, if another agent was meant"
+        ));
+    }
     // Uses the address, the transport and the credential of a message, and changes nothing at the agent.
     let request =
         json!({"action": "status", "target_alias": alias, "task_id": CHECK_TASK}).to_string();
@@ -125,6 +134,13 @@ pub(super) async fn check(instance: &Instance, alias: &str) -> (String, Value) {
             error.clone()
         },
     )
+}
+
+/// Returns a sentence about a card at the origin of a target with a path, which may be that of another agent.
+pub(super) fn card_place(target: &Value) -> Option<String> {
+    let place = text::line(target["card_url"].as_str()?);
+    let below = field(target, "target_url");
+    Some(format!("card found at {place}, not under {below}"))
 }
 
 fn show(
@@ -343,7 +359,8 @@ pub(super) struct CardArgs {
 pub(super) async fn run_card(mut args: CardArgs, verbose: bool) -> Result<Exit, Failure> {
     let library = Library::open(verbose)?;
     let _gateway = args.peers.local.embed().await?;
-    let instance = library.interactive_instance(&args.peers.config()?)?;
+    let instance =
+        library.interactive_instance(&args.peers.config()?, args.peers.config_file().as_deref())?;
     let caller = args.peers.caller(false);
     let (_, envelope) = instance.list_targets(caller).await;
     let missing = instance.unset_variables();

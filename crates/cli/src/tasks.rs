@@ -15,9 +15,8 @@ use serde_json::{Value, json};
 use super::{
     exit::{Exit, Failure},
     follow_up::duration,
-    hints::About,
+    hints::{About, print_call_error},
     instance::Library,
-    interactive_call::print_call_error,
     output::{LineWriter, note},
     target::PeerArgs,
     text::{self, Table, field, shell},
@@ -133,7 +132,8 @@ impl Task {
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
     let library = Library::open(verbose)?;
     let _gateway = args.peers.local.embed().await?;
-    let instance = library.interactive_instance(&args.peers.config()?)?;
+    let instance =
+        library.interactive_instance(&args.peers.config()?, args.peers.config_file().as_deref())?;
     let peers = &args.peers;
     let caller = json!({"agent_id": peers.agent(), "user": peers.user(), "list_tasks": true});
     let caller = caller.to_string();

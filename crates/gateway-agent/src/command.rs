@@ -4,6 +4,7 @@
 //! "message" | "error", "text"}`. Untrusted text is never passed as an argument.
 
 use std::borrow::Cow;
+use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -51,6 +52,26 @@ impl CommandBackend {
     pub fn without_variables(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.removed_variables.extend(names);
         self
+    }
+
+    /// Asks the shell whether it finds the program of the command, without running it. A command that does not begin with the
+    /// name of a program is not checked.
+    ///
+    /// # Errors
+    /// The shell does not find it; its name.
+    pub async fn probe(&self) -> Result<(), String> {
+        let program = self.command.split_whitespace().next().unwrap_or_default();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+        if cfg!(windows) || !program.chars().all(is_plain) {
+            return Ok(());
+        }
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "command -v -- \"$1\" >/dev/null", "sh", program]);
+        let found = shell.stdin(Stdio::null()).status().await;
+        match found.is_ok_and(|status| status.success()) {
+            true => Ok(()),
+            false => Err(program.to_owned()),
+        }
     }
 
     fn process(&self, turn: &Turn) -> Command {

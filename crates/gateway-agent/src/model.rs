@@ -96,6 +96,16 @@ impl ModelBackend {
         })
     }
 
+    /// Connects to the endpoint, without the key and a message.
+    ///
+    /// # Errors
+    /// No server answers; a sentence.
+    pub async fn probe(&self) -> Result<(), String> {
+        let request = Request::get(self.url.clone(), self.access);
+        let answer = self.net.exchange(request).await;
+        answer.map(drop).map_err(|error| error.to_string())
+    }
+
     fn request(&self, turn: &Turn) -> Request {
         let mut headers = HeaderMap::new();
         let json = HeaderValue::from_static("application/json");

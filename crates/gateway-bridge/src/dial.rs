@@ -13,7 +13,7 @@ use url::Url;
 
 use collective::{CloseCode, Envelope, ErrorCode, FRAME_LIMITS, Greeting};
 use egress::websocket::{self, Dial, Frame, Opened, WsError};
-use egress::{AddressPolicy, HttpClient, NetError, NetFault, Sent};
+use egress::{AddressPolicy, HttpClient, NetError, NetFault};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::settings::{DialectChoice, Settings, without_token};
@@ -153,7 +153,7 @@ fn classify(
             return Err(failed(
                 ErrorCode::AuthFailed,
                 format!(
-                    "the gateway at `{shown}` closed the connection as unauthorized (4001), as the JavaScript gateway does: it expects its token in the URL; set `gateway.dialect: \"heretek-js\"` and `gateway.tokenInQuery: true`, or check `gateway.token`"
+                    "the gateway at `{shown}` closed the connection as unauthorized (4001), as the JavaScript gateway does: it expects its token in the URL; set `gateway.dialect: \"heretek-js\"` and `gateway.tokenInQuery: true`, or check the token"
                 ),
             ));
         }
@@ -226,7 +226,7 @@ fn unknown_protocol(settings: &Settings) -> PeerError {
     failed(
         ErrorCode::ProtocolError,
         format!(
-            "`{}` is a WebSocket, but its first frame is not one of a supported gateway; check `gateway.url`",
+            "`{}` is a WebSocket, but its first frame is not one of a supported gateway",
             settings.display_url()
         ),
     )
@@ -255,14 +255,12 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
         200..=299 if content_type == Some("text/html") => (
             PeerErrorKind::Gateway(ErrorCode::ProtocolError),
             format!(
-                "`{shown}` answers with a web page, as OpenClaw's Control UI does, not with a WebSocket; check path and port in `gateway.url`"
+                "`{shown}` answers with a web page, as OpenClaw's Control UI does, not with a WebSocket; check path and port"
             ),
         ),
         400 | 404 | 405 | 426 => (
             PeerErrorKind::Gateway(ErrorCode::ProtocolError),
-            format!(
-                "there is no WebSocket gateway at this path: `{shown}` answers HTTP {number}; check `gateway.url`"
-            ),
+            format!("there is no WebSocket gateway at this path: `{shown}` answers HTTP {number}"),
         ),
         401 | 403 => (
             PeerErrorKind::Gateway(ErrorCode::AuthRequired),
@@ -277,13 +275,11 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
         ),
         300..=399 => (
             PeerErrorKind::RedirectRefused,
-            format!(
-                "`{shown}` redirects (HTTP {number}), and the client follows no redirect; set `gateway.url` to the gateway's own address"
-            ),
+            format!("`{shown}` redirects (HTTP {number}), and the client follows no redirect"),
         ),
         _ => (
             PeerErrorKind::Gateway(ErrorCode::ProtocolError),
-            format!("`{shown}` answers HTTP {number}, not with a WebSocket; check `gateway.url`"),
+            format!("`{shown}` answers HTTP {number}, not with a WebSocket"),
         ),
     };
     let mut error = PeerError::new(fault, message).undelivered();
@@ -295,10 +291,10 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
 /// where the gateway looks for it.
 fn token_problem(settings: &Settings) -> &'static str {
     match (&settings.token, settings.token_in_query) {
-        (None, _) => "`gateway.token` is not set",
-        (Some(_), true) => "it refuses `gateway.token` in the URL",
+        (None, _) => "no token is set",
+        (Some(_), true) => "it refuses the token in the URL",
         (Some(_), false) => {
-            "the client sends `gateway.token` after the upgrade, but a proxy, or a gateway that expects the token in the URL, requires it before"
+            "the client sends the token after the upgrade, but a proxy, or a gateway that expects the token in the URL, requires it before"
         }
     }
 }
@@ -319,9 +315,6 @@ pub(crate) fn broken(error: &NetError, settings: &Settings) -> PeerError {
             "; a gateway on another machine needs `gateway.allowRemote` and a `wss` URL"
         }
         NetFault::AddressRefused => "; a gateway on another machine needs a `wss` URL",
-        NetFault::Unreachable if error.sent() == Sent::No => {
-            "; is the gateway running, and is `gateway.url` its address?"
-        }
         _ => "",
     };
     PeerError::new(fault, format!("{error}{next}")).undelivered()

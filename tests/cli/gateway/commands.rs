@@ -322,6 +322,65 @@ async fn doctor_explains_offline_agents() {
 }
 
 #[tokio::test]
+async fn doctor_names_backends_that_do_not_exist() {
+    let folder = scratch("gateway-doctor-backends");
+    let nowhere = free_port();
+    let plugin =
+        json!({"targets": [{"alias": "desk", "baseUrl": format!("http://127.0.0.1:{nowhere}")}]});
+    std::fs::write(folder.join("plugin.json"), plugin.to_string()).unwrap();
+    let backends = [
+        (
+            "a",
+            json!({"run": "no-such-program --fast"}),
+            "`no-such-program`",
+        ),
+        (
+            "b",
+            json!({"model": {"url": format!("http://127.0.0.1:{nowhere}"), "name": "m"}}),
+            "cannot connect",
+        ),
+        (
+            "c",
+            json!({"target": {"alias": "desk", "configFile": "plugin.json"}}),
+            "cannot connect",
+        ),
+        (
+            "d",
+            json!({"target": {"alias": "desk2", "configFile": "plugin.json"}}),
+            "no agent is called `desk2`",
+        ),
+        (
+            "e",
+            json!({"openclaw": {"agent": "main", "url": format!("ws://127.0.0.1:{nowhere}")}}),
+            "cannot connect",
+        ),
+        ("f", json!({"run": "cat"}), "the shell finds"),
+    ];
+    let agents = backends
+        .iter()
+        .map(|(name, backend, _)| json!({"name": name, "role": "r", "backend": backend}));
+    let config = json!({"listen": format!("127.0.0.1:{}", free_port()), "agents": agents.collect::<Vec<_>>()});
+    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
+    let state = folder.to_str().unwrap();
+    let mut gateway = GatewayProcess::start(&["gateway", "--json", "--state-dir", state]);
+    gateway.next();
+    let output = run(&["gateway", "doctor", "--json", "--state-dir", state]).await;
+    assert_exit_code(&output, 1);
+    let findings = &json_lines(&output)[0]["findings"];
+    let found = findings.as_array().unwrap().iter();
+    let found: Vec<_> = found
+        .filter(|finding| finding["check"] == "backend")
+        .collect();
+    assert_eq!(found.len(), backends.len(), "{findings}");
+    for (finding, (name, _, shown)) in found.iter().zip(&backends) {
+        let severity = if *name == "f" { "ok" } else { "error" };
+        assert_eq!(finding["severity"], severity, "{finding}");
+        let message = finding["message"].as_str().unwrap();
+        assert_contains(message, &[&format!("{name}: "), shown]);
+    }
+}
+
+#[tokio::test]
 async fn doctor_without_a_gateway_exits_with_3() {
     let folder = scratch("gateway-doctor-none");
     let url = format!("ws://127.0.0.1:{}", free_port());

@@ -223,15 +223,27 @@ async fn alive() -> Response {
     Json(json!({"status": "ok"})).into_response()
 }
 
-/// Responds with 200 if the executor and the store are ready, else with 503 and the cause.
-async fn ready(State(operator): State<Arc<Operator>>) -> Response {
-    match operator.service.ready().await {
+/// Responds with 200 if the executor and the store are ready, else with 503. Only this machine and operators see the cause, which
+/// may name local addresses.
+async fn ready(
+    State(operator): State<Arc<Operator>>,
+    request: Request,
+) -> Result<Response, PlainError> {
+    let context = RequestContext::get(request.extensions())?;
+    let is_operator = context.principal.as_ref().is_ok_and(|one| one.operator);
+    Ok(match operator.service.ready().await {
         Ok(()) => Json(json!({"status": "ok"})).into_response(),
         Err(error) => {
-            let body = Json(json!({"status": "unavailable", "why": error}));
+            let why = match context.direct || is_operator {
+                true => &*error,
+                false => {
+                    "only the operator sees the cause: from localhost, or with an operator's token"
+                }
+            };
+            let body = Json(json!({"status": "unavailable", "why": why}));
             (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
         }
-    }
+    })
 }
 
 /// Responds with the metrics in the text format of Prometheus.

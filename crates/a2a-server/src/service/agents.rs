@@ -64,7 +64,7 @@ impl AgentCache {
                     Some((_, list)) => Ok(list.clone()),
                     None => Err(A2aError::new(
                         ErrorReason::Unavailable,
-                        "cannot list the agents now; try again in a moment",
+                        "the server cannot reach its agents at the moment, and its log has the cause for its operator; try again later",
                     )),
                 }
             }

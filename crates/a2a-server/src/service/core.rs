@@ -1,11 +1,12 @@
 //! The state that all requests share.
 
 use chrono::{DateTime, Utc};
-use std::collections::HashSet;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use futures_util::future::Either;
+use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +39,7 @@ const QUOTA_SAMPLE_SIZE: usize = 16;
 const MAX_FINISHED_BYTES: usize = 1 << 20;
 
 /// The number of unreadable tasks that the server remembers, in order to log each of them once.
-const MAX_UNREADABLE: usize = 1000;
+const MAX_UNREADABLE: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 
 /// How many messages of all clients, and of one, wait for a turn of a task that is working.
 const MAX_STEERING: usize = 10_000;
@@ -85,7 +86,7 @@ pub(super) struct Core {
     /// The reads of each client.
     reads: KeyedSemaphore<String>,
     /// The logged tasks that the store cannot read.
-    unreadable: Mutex<HashSet<String>>,
+    unreadable: Mutex<LruCache<String, ()>>,
 }
 
 impl Core {
@@ -134,7 +135,7 @@ impl Core {
             quota,
             push_registrations: KeyedSemaphore::default(),
             reads: KeyedSemaphore::new(reads),
-            unreadable: Mutex::default(),
+            unreadable: Mutex::new(LruCache::new(MAX_UNREADABLE)),
         }
     }
 
@@ -313,11 +314,8 @@ impl Core {
 
     /// Logs a task that the store cannot read, once.
     pub(super) fn log_unreadable(&self, task_id: &str, cause: &str) {
-        let mut logged = self.unreadable.lock();
-        if logged.len() >= MAX_UNREADABLE {
-            logged.clear();
-        }
-        if logged.insert(task_id.to_owned()) {
+        let before = self.unreadable.lock().put(task_id.to_owned(), ());
+        if before.is_none() {
             tracing::error!(task_id, cause, "clients do not see a damaged task");
         }
     }

@@ -109,7 +109,8 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     }
     let library = Library::open(verbose)?.with_source(args.target.peers.source());
     let _gateway = args.target.peers.local.embed().await?;
-    let instance = library.interactive_instance(&args.target.config(None)?)?;
+    let file = args.target.peers.config_file();
+    let instance = library.interactive_instance(&args.target.config(None)?, file.as_deref())?;
     check_target(&args.target)?;
     let files = SessionFiles::open(args.state_dir)?;
     let stop = exit::on_signal()?;

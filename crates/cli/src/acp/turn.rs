@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Output, RpcError, Server, content};
 use crate::{
     answer::{self, summary},
-    hints::About,
-    interactive_call::{self, call_error, write_rest},
+    hints::{About, call_error},
+    interactive_call::{self, write_rest},
     output::note,
     screen::{self, AnswerWriter},
     text,

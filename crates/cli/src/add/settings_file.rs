@@ -64,7 +64,10 @@ struct Written<'a> {
 impl SettingsFile {
     pub(super) fn parse(path: PathBuf, text: String) -> Result<Self, Failure> {
         let parsed: Value = serde_json::from_str(&text).map_err(|error| {
-            Failure::usage(format!("`{}` is not JSON: {error}", path.display()))
+            Failure::usage(format!(
+                "`{}` is not JSON: {error}; correct the file",
+                path.display()
+            ))
         })?;
         Ok(Self { path, text, parsed })
     }
@@ -103,7 +106,9 @@ impl SettingsFile {
         }
         let text = with_target(&text, at, target)
             .ok_or_else(|| Failure::usage("`targets` of the settings is no list"))?;
-        library.parse_config(&text).map_err(config::failure)?;
+        library
+            .parse_config(&text)
+            .map_err(|error| config::failure(error, Some(&self.path)))?;
         files::replace(&self.path, &text).map_err(|error| {
             Failure::new(format!("cannot write `{}`: {error}", self.path.display()))
         })

@@ -107,7 +107,10 @@ impl Fixture {
         ]);
         let gateway = json!({"enabled": true, "url": self.gateway.url(), "dialect": "a2a-v1"});
         let config = json!({"targets": targets, "taskHandles": task_handles, "gateway": gateway});
-        self.instance = Some(self.library.interactive_instance(&config.to_string())?);
+        self.instance = Some(
+            self.library
+                .interactive_instance(&config.to_string(), None)?,
+        );
         Ok(())
     }
 

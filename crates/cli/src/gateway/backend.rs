@@ -15,18 +15,23 @@ use openclaw_server::config::{GatewayConfig, local_gateway};
 use openclaw_server::executor::state_dir;
 use secrecy::SecretString;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use url::Url;
 
 use crate::config::{ConfigArgs, VARIABLE, resolve};
 use crate::credentials::check_variable;
 use crate::exit::Failure;
 use crate::instance::{Instance, Library};
+use crate::text::{field, line};
 use crate::traces::SECRET_VARIABLES;
 use base::config::{Secret, gateway_url};
 use egress::address::is_this_machine;
 
 /// The maximum size of the instructions for a model, in bytes.
 const MAX_SYSTEM_BYTES: u64 = 1 << 20;
+
+/// How long a check of a backend waits for a server.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The alias prefix of agents behind a local gateway.
 const GATEWAY_ALIAS: &str = "gateway:";
@@ -219,19 +224,8 @@ pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBa
         let backend: Arc<dyn AgentBackend> = Arc::new(self::model(model)?);
         return Ok(backend.into());
     }
-    let (plugin, alias) = if let Some(target) = &config.target {
-        let args = ConfigArgs {
-            config: Some(target.config_file.clone()),
-            ..ConfigArgs::default()
-        };
-        (args.read()?, target.alias.clone())
-    } else if let Some(openclaw) = &config.openclaw {
-        let alias = format!("{GATEWAY_ALIAS}{}", openclaw.agent);
-        (self::openclaw(openclaw)?, alias)
-    } else {
-        return Err(Failure::usage("the agent has no backend"));
-    };
-    let instance = Library::open(false)?.interactive_instance(&plugin)?;
+    let (plugin, alias) = plugin(config)?;
+    let instance = instance(config, &plugin)?;
     let openclaw_url = openclaw_url(&plugin, &alias);
     let mut backend = ToolBackend::new(instance.tool(), alias);
     if let Some(url) = openclaw_url {
@@ -244,6 +238,100 @@ pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBa
         backend,
         _instance: Some(instance),
     })
+}
+
+/// Returns the plugin's configuration with the agent behind a backend, and its alias.
+///
+/// # Errors
+/// A file cannot be read or used, or the backend has no such agent.
+fn plugin(config: &BackendConfig) -> Result<(String, String), Failure> {
+    if let Some(target) = &config.target {
+        let args = ConfigArgs {
+            config: Some(target.config_file.clone()),
+            ..ConfigArgs::default()
+        };
+        Ok((args.read()?, target.alias.clone()))
+    } else if let Some(openclaw) = &config.openclaw {
+        let alias = format!("{GATEWAY_ALIAS}{}", openclaw.agent);
+        Ok((self::openclaw(openclaw)?, alias))
+    } else {
+        Err(Failure::usage("the agent has no backend"))
+    }
+}
+
+fn instance(config: &BackendConfig, plugin: &str) -> Result<Instance, Failure> {
+    let file = config.target.as_ref().map(|target| &*target.config_file);
+    Library::open(false)?.interactive_instance(plugin, file)
+}
+
+/// Checks whether a backend can be reached: the program of a command, the server of a model, or the agent. Starts no agent and
+/// sends no message. Returns what was found.
+///
+/// # Errors
+/// What is missing, and the repair.
+pub(super) async fn probe(config: &BackendConfig) -> Result<String, (String, &'static str)> {
+    let unusable = |failure: Failure| {
+        let repair = "Correct the `backend` of this agent in the configuration of the gateway.";
+        (failure.message, repair)
+    };
+    if let Some(command) = &config.run {
+        let found = CommandBackend::new(command).probe().await;
+        return match found {
+            Ok(()) => Ok("the shell finds its command".to_owned()),
+            Err(program) => Err((
+                format!("the shell does not find `{program}`, with which its command begins"),
+                "Install it, or correct `run`. The gateway may have another PATH and directory than this command.",
+            )),
+        };
+    }
+    if let Some(model) = &config.model {
+        // Only the gateway needs to know the key.
+        let keyless = ModelConfig {
+            api_key: None,
+            ..model.clone()
+        };
+        let backend = self::model(&keyless).map_err(unusable)?;
+        let answer = timeout(PROBE_TIMEOUT, backend.probe()).await;
+        let late = |_| Err(format!("no answer within {} s", PROBE_TIMEOUT.as_secs()));
+        return match answer.unwrap_or_else(late) {
+            Ok(()) => Ok("the server of its model answers".to_owned()),
+            Err(error) => Err((
+                format!("its model: {error}"),
+                "Start the server of the model, or correct `model.url`.",
+            )),
+        };
+    }
+    let (plugin, alias) = plugin(config).map_err(unusable)?;
+    let instance = instance(config, &plugin).map_err(unusable)?;
+    let (_, listing) = instance.list_targets(None).await;
+    let summary = &listing["summary"];
+    let mut targets = summary["targets"].as_array().into_iter().flatten();
+    let alias_shown = line(&alias);
+    match targets.find(|target| target["target_alias"] == *alias) {
+        Some(target) if target["last_refresh_error"].is_object() => Err((
+            format!(
+                "its agent `{alias_shown}`: {}",
+                field(&target["last_refresh_error"], "message")
+            ),
+            "Start the agent, or correct its address.",
+        )),
+        Some(target) if target["status"] == "offline" => Err((
+            format!("its agent `{alias_shown}` is offline"),
+            "Start the agent.",
+        )),
+        Some(_) => Ok(format!("its agent `{alias_shown}` answers")),
+        None => {
+            let [refused, closed] = [
+                field(&listing["error"], "message"),
+                field(&summary["gateway"], "last_error"),
+            ];
+            let message = format!("no agent is called `{alias_shown}` {refused}{closed}");
+            Err((
+                message.trim_end().to_owned(),
+                "Start the gateway of the agent, or correct the name.",
+            ))
+        }
+    }
 }
 
 /// Returns the URL of the OpenClaw gateway behind the agent; `None` if the target is not an agent of OpenClaw. A gateway

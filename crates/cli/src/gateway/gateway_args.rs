@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use base::{config::gateway_url, key_source::KeySource};
+use base::{
+    config::{ConfigError, gateway_url},
+    key_source::KeySource,
+};
 use collective::ErrorCode;
 use egress::{
     address::is_this_machine,
@@ -358,12 +361,7 @@ impl FileArgs {
     pub(super) fn read(&self) -> Result<ServerConfig, Failure> {
         let file = self.config_file();
         let mut config = match self.config.is_some() || file.exists() {
-            true => ServerConfig::read(&file).map_err(|error| {
-                Failure::usage(format!(
-                    "cannot use the configuration `{}`: {error}",
-                    file.display()
-                ))
-            })?,
+            true => ServerConfig::read(&file).map_err(|error| self.unusable(&error))?,
             false => ServerConfig::default(),
         };
         match &self.state_dir {
@@ -378,6 +376,14 @@ impl FileArgs {
             config.state_dir = folder;
         }
         Ok(config)
+    }
+
+    /// Returns the failure for a setting of the configuration that the gateway cannot use.
+    pub(super) fn unusable(&self, error: &ConfigError) -> Failure {
+        Failure::usage(format!(
+            "cannot use the configuration `{}`: {error} (docs/reference/gateway.md lists all settings)",
+            self.config_file().display()
+        ))
     }
 }
 

@@ -222,14 +222,22 @@ async fn run_reference_gateway(
     let key_variables = config.key_variables().map(str::to_owned).collect();
     let shutdown = exit::on_signal()?;
     let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::clone(&log)).await;
-    let server = server.map_err(|error| Failure {
-        exit: match error {
-            StartError::Config(_) => Exit::Usage,
-            _ => Exit::Failed,
-        },
-        message: format!("cannot start the gateway: {error}{}", start_hint(&error)),
+    let server = server.map_err(|error| match &error {
+        StartError::Config(error) => args.files.unusable(error),
+        _ => Failure::new(format!(
+            "cannot start the gateway: {error}{}",
+            start_hint(&error)
+        )),
     })?;
-    let agents = supervisor(&server, &configured, key_variables, log)?;
+    let agents = supervisor(&server, &configured, key_variables, log).map_err(|failure| {
+        let file = args.files.config_file();
+        let message = format!(
+            "{}, as `agents` of `{}` says",
+            failure.message,
+            file.display()
+        );
+        Failure { message, ..failure }
+    })?;
     listening(server.url().trim_end_matches('/'), &what, args.json, lines);
     let (supervisor, _opened) = agents;
     tokio::join!(server.run(shutdown.clone()), supervisor.run(shutdown));

@@ -13,6 +13,7 @@ use listeners::Protocol;
 use serde_json::{Value, json};
 use url::Url;
 
+use super::backend;
 use super::gateway_args::{GatewayArgs, MAX_SERVICES, failure, service_health};
 use crate::{
     exit::{Exit, Failure},
@@ -235,7 +236,7 @@ Examples:
   remote-agent gateway doctor --url wss://gate.example --allow-remote \\
     --token-env GATE_TOKEN
 
-The command checks the configuration, the program at the port, the credential, the clocks, each agent, the triad, each link and each service, and \
+The command checks the configuration, the program, server or agent behind each agent that the gateway runs itself (without a message to it), the program at the port, the credential, the clocks, each agent, the triad, each link and each service, and \
 reports whether links are encrypted, and whether the configuration encrypts sessions and verifies signatures.
 
 Exit codes: 0 no error, 1 an error, 2 wrong configuration, 3 no gateway of a2a-v1 answers, 4 it requires a credential, 5 no answer in time.";
@@ -278,6 +279,11 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
         false => "no file; every setting has its default".to_owned(),
     };
     findings.ok("configuration", message);
+    // The local configuration belongs to the checked gateway unless the command line names another address.
+    let own = (!args.has_url()).then_some(&config);
+    if let Some(config) = own {
+        check_backends(config, findings).await;
+    }
     let url = args.url()?;
     let mut requester = match GatewayArgs::connector()?.connect(args.endpoint()?).await {
         Ok(requester) => requester,
@@ -303,8 +309,6 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
     let agents = discovery["agents"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);
-    // The local configuration belongs to the checked gateway unless the command line names another address.
-    let own = (!args.has_url()).then_some(&config);
     check_agents(agents, own, findings);
     check_links(&discovery, own, findings);
     if let Some(config) = own {
@@ -326,6 +330,20 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
         }
     }
     Ok(Exit::from_success(!findings.has_error()))
+}
+
+/// Checks the backends of the agents that the gateway runs itself, also if it does not run.
+async fn check_backends(config: &ServerConfig, findings: &mut Findings) {
+    for agent in &config.agents {
+        let Some(config) = &agent.backend else {
+            continue;
+        };
+        let name = &agent.name;
+        match backend::probe(config).await {
+            Ok(found) => findings.ok("backend", format!("{name}: {found}")),
+            Err((fault, repair)) => findings.error("backend", format!("{name}: {fault}"), repair),
+        }
+    }
 }
 
 /// Reports why no `a2a-v1` gateway responds, and which process uses the port.

@@ -26,9 +26,12 @@ pub(super) enum Host {
 }
 
 impl Host {
-    /// Returns the path of the host's configuration.
-    pub(super) fn place(self) -> &'static str {
-        match self {
+    /// Returns the path of the host's configuration, and what is left to do there.
+    ///
+    /// # Errors
+    /// See [`PeerArgs::variables`].
+    pub(super) fn place(self, peers: &PeerArgs) -> Result<String, Failure> {
+        let place = match self {
             Self::ClaudeDesktop => {
                 "merge this into claude_desktop_config.json, then restart Claude Desktop"
             }
@@ -37,7 +40,22 @@ impl Host {
             Self::Vscode => "merge this into .vscode/mcp.json of the workspace",
             Self::Codex => "append this to ~/.codex/config.toml",
             Self::Openclaw => "save this in a file and run `openclaw config patch --file FILE`",
-        }
+        };
+        let variables = match self {
+            Self::ClaudeDesktop => peers.variables()?,
+            _ => Vec::new(),
+        };
+        let values = variables
+            .iter()
+            .map(|name| format!("\"{name}\": \"VALUE\""));
+        let values: Vec<String> = values.collect();
+        Ok(match values.is_empty() {
+            true => place.to_owned(),
+            false => format!(
+                "{place}. It replaces no variables: put each value in place of VALUE into `\"env\": {{{}}}`, after `args`",
+                values.join(", ")
+            ),
+        })
     }
 
     /// Returns the host configuration that starts this command with the agents of `peers`, or connects to the server at
@@ -47,6 +65,11 @@ impl Host {
     /// The path of this command or of the configuration is unknown.
     pub(super) fn snippet(self, peers: &PeerArgs, url: Option<&str>) -> Result<String, Failure> {
         let entry = match url {
+            Some(_) if self == Self::ClaudeDesktop => {
+                return Err(Failure::usage(
+                    "claude_desktop_config.json names no servers by URL; print the configuration without `--listen`, and Claude Desktop starts the command itself",
+                ));
+            }
             Some(url) => self.remote(url),
             None => self.local(peers)?,
         };
@@ -73,9 +96,10 @@ impl Host {
         entry.insert("command".into(), text(&command).into());
         entry.insert("args".into(), json!(peers.arguments_of_mcp()?));
         let variables = peers.variables()?;
-        if !variables.is_empty() {
+        // Claude Desktop replaces no references: an entry of `env` would be the value itself.
+        if !variables.is_empty() && self != Self::ClaudeDesktop {
             let reference = |name: &str| match self {
-                Self::Vscode => format!("${{env:{name}}}"),
+                Self::Vscode | Self::Cursor => format!("${{env:{name}}}"),
                 _ => format!("${{{name}}}"),
             };
             let variables: Map<String, Value> = variables
@@ -104,7 +128,7 @@ impl Host {
         let mut entry = Map::new();
         entry.insert("url".into(), url.into());
         let token = match self {
-            Self::Vscode => format!("Bearer ${{env:{TOKEN_VARIABLE}}}"),
+            Self::Vscode | Self::Cursor => format!("Bearer ${{env:{TOKEN_VARIABLE}}}"),
             _ => format!("Bearer ${{{TOKEN_VARIABLE}}}"),
         };
         match self {

@@ -168,7 +168,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
             format!("{scheme}://{address}/mcp")
         });
         LineWriter::default().write(host.snippet(&args.peers, url.as_deref())?);
-        note(host.place());
+        note(host.place(&args.peers)?);
         return Ok(Exit::Ok);
     }
     let source = ToolSource::new(Library::open(verbose)?, args.peers.clone(), args.ask_user)?;
@@ -237,7 +237,9 @@ fn check(peers: &PeerArgs, verbose: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let checked = Library::open(verbose)?.parse_config(&peers.config()?);
-    checked.map(drop).map_err(config::failure)
+    checked
+        .map(drop)
+        .map_err(|error| config::failure(error, peers.config_file().as_deref()))
 }
 
 fn print_started(frontend: &Frontend) {

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::{
     ask::with_answers,
-    config,
     exit::Failure,
     instance::{Instance, Library},
     target::{NAME_AN_AGENT, PeerArgs},
@@ -34,7 +33,7 @@ impl ToolSource {
     /// The library refuses even the empty configuration.
     pub(super) fn new(library: Library, peers: PeerArgs, ask_user: bool) -> Result<Self, Failure> {
         Ok(Self {
-            unconfigured: library.interactive_instance("{}")?,
+            unconfigured: library.interactive_instance("{}", None)?,
             opened: Arc::new(Opened {
                 library,
                 peers,
@@ -83,8 +82,8 @@ impl Opened {
         if self.ask_user {
             config = with_answers(config, "person-then-model");
         }
-        let instance = self.library.instance(&config);
-        instance.map_err(config::failure)
+        let file = self.peers.config_file();
+        self.library.interactive_instance(&config, file.as_deref())
     }
 }
 

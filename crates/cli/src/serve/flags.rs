@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::exit::Failure;
 use crate::possible_values;
-use base::config::resolved;
+use base::config::{ConfigError, resolved};
 use openclaw_server::config::{ExecutorKind, ServeConfig, default_state_dir, names_directory};
 
 /// The default name of the configuration file, in the state directory.
@@ -41,26 +41,39 @@ impl FileArgs {
     }
 
     fn read_with(&self, flags: &impl Serialize) -> Result<ServeConfig, Failure> {
-        let own = match &self.state_dir {
-            Some(folder) => folder.clone(),
-            None => default_state_dir(|name| std::env::var_os(name)),
-        };
-        let file = self.config.clone().unwrap_or_else(|| own.join(CONFIG));
-        let exists = self.config.is_some() || file.exists();
-        let config = ServeConfig::read(exists.then_some(&*file), overrides(flags)?);
-        let config = config.map_err(|error| match exists {
-            true => Failure::usage(format!(
-                "cannot use the configuration `{}` with these flags: {error}",
-                file.display()
-            )),
-            false => Failure::usage(format!("cannot use the flags: {error}")),
-        })?;
+        let config = ServeConfig::read(self.file().as_deref(), overrides(flags)?);
+        let config = config.map_err(|error| self.unusable(flags, &error))?;
         if self.state_dir.is_none() {
             let variable = |name: &str| std::env::var_os(name);
             base::config::check_state_dir(&config.state_dir, "serve", variable)
                 .map_err(Failure::usage)?;
         }
         Ok(config)
+    }
+
+    /// Returns the configuration file, if there is one.
+    fn file(&self) -> Option<PathBuf> {
+        let default_file = || match &self.state_dir {
+            Some(folder) => folder.join(CONFIG),
+            None => default_state_dir(|name| std::env::var_os(name)).join(CONFIG),
+        };
+        let named = self.config.clone();
+        named.or_else(|| Some(default_file()).filter(|file| file.exists()))
+    }
+
+    fn unusable(&self, flags: &impl Serialize, error: &ConfigError) -> Failure {
+        let has_flags = overrides(flags).is_ok_and(|set| set != json!({}));
+        let file = self
+            .file()
+            .map(|file| format!("the configuration `{}`", file.display()));
+        let what = match file {
+            Some(file) if has_flags => format!("{file} with these flags"),
+            Some(file) => file,
+            None => "the flags".to_owned(),
+        };
+        Failure::usage(format!(
+            "cannot use {what}: {error} (docs/reference/serve.md lists all settings)"
+        ))
     }
 }
 
@@ -338,6 +351,11 @@ impl ServeArgs {
             config.listen.set_port(port);
         }
         Ok(config)
+    }
+
+    /// Returns the failure for a setting that the server cannot use.
+    pub(super) fn unusable(&self, error: &ConfigError) -> Failure {
+        self.files.unusable(self, error)
     }
 
     /// Returns the flags that `executor` ignores.

@@ -110,9 +110,10 @@ async fn run_server(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
         ));
     }
     let Shutdown { stop, force } = exit::on_signals()?;
-    let server = Server::bind(config)
-        .await
-        .map_err(|error| start_failure(error, "`--port`, or let `--port 0` select a free one"))?;
+    let server = Server::bind(config).await.map_err(|error| match error {
+        StartError::Config(error) => args.serve.unusable(&error),
+        error => start_failure(error, "`--port`, or let `--port 0` select a free one"),
+    })?;
     let lines = LineWriter::default();
     print_started(&server, args.json, &lines);
     if let Err(reason) = server.ready().await {

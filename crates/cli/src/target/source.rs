@@ -48,6 +48,15 @@ impl PeerArgs {
         }
     }
 
+    /// Returns the file with the configuration; `None` where options name the agents.
+    pub(crate) fn config_file(&self) -> Option<PathBuf> {
+        match self.openclaw() {
+            Some(files) => Some(files.config),
+            None if self.reads_config() => self.config.file(),
+            None => None,
+        }
+    }
+
     /// Returns the settings of the OpenClaw on this machine, if neither the options nor the environment name agents.
     fn discovered(&self) -> Result<Option<&Loaded>, Failure> {
         if !self.names_nothing() {
@@ -110,7 +119,11 @@ impl PeerArgs {
     /// Returns the error for a variable that is not set.
     pub(crate) fn unset_sentence(&self, unset: &UnsetVariable) -> String {
         let files = self.openclaw();
-        unset.sentence_with(files.as_ref().map(|files| files.environment.file()))
+        let sentence = unset.sentence_with(files.as_ref().map(|files| files.environment.file()));
+        match self.config_file() {
+            Some(file) => format!("in `{}`, {sentence}", file.display()),
+            None => sentence,
+        }
     }
 
     /// Returns the alias of the only agent of a configuration without a default.

@@ -252,8 +252,8 @@ impl HandshakeIo for BridgeHandshake {
     fn refused_credential(&self, response: &Envelope) -> HandshakeError {
         let error = response.error_code().unwrap_or(ErrorCode::AuthFailed);
         let what = match error {
-            ErrorCode::TokenExpired => "has expired; put a fresh one into `gateway.token`",
-            _ => "was refused; check `gateway.token`",
+            ErrorCode::TokenExpired => "has expired",
+            _ => "was refused",
         };
         let message = format!(
             "the credential for the gateway at `{}` {what}",
@@ -281,12 +281,11 @@ fn closed_error(code: Option<u16>, why: &str, settings: &Settings) -> peer::Peer
     let close_code = code.and_then(CloseCode::from_number);
     let (error, next) = match close_code {
         Some(CloseCode::Policy | CloseCode::Unauthorized) if settings.token.is_some() => {
-            (ErrorCode::AuthFailed, "; check `gateway.token`")
+            (ErrorCode::AuthFailed, "")
         }
-        Some(CloseCode::Policy | CloseCode::Unauthorized) => (
-            ErrorCode::AuthRequired,
-            "; it may require a credential, so set `gateway.token`",
-        ),
+        Some(CloseCode::Policy | CloseCode::Unauthorized) => {
+            (ErrorCode::AuthRequired, "; it may require a credential")
+        }
         _ if is_temporary_close(code) => (ErrorCode::ConnectionRefused, "; try again later"),
         _ => (ErrorCode::ConnectionRefused, ""),
     };

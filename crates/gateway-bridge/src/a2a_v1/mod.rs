@@ -306,14 +306,9 @@ impl GatewayError {
 
     /// Converts it to the error of a failed handshake.
     fn during_handshake(self, settings: &Settings) -> PeerError {
-        let next = match self.code {
-            ErrorCode::AuthRequired => "; set `gateway.token`",
-            ErrorCode::AuthFailed | ErrorCode::TokenExpired => "; check `gateway.token`",
-            _ => "",
-        };
         let mut error = self.into_error().undelivered();
         error.message = format!(
-            "{}, during the handshake with `{}`{next}",
+            "{}, during the handshake with `{}`",
             error.message,
             settings.display_url()
         );

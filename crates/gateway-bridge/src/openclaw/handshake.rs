@@ -109,7 +109,7 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
                 let why = dial::explain_close(code, &reason, PROTOCOL);
                 let next = match dial::is_temporary_close(code) {
                     true => "try again later",
-                    false => "check `gateway.url` and `gateway.token`",
+                    false => "the address or the token may be wrong",
                 };
                 let message = format!("{why}; {next}");
                 return Err(failed(ErrorCode::ConnectionRefused, message));

@@ -229,12 +229,12 @@ pub(super) fn connect_error(rpc_error: &RpcError, sent_token: bool) -> PeerError
         {
             (
                 ErrorCode::AuthRequired,
-                "set `gateway.token` to the token of the gateway (`gateway.auth.token` in openclaw.json)",
+                "the gateway requires its token (`gateway.auth.token` in openclaw.json)",
             )
         }
         (detail, _) if detail.starts_with("AUTH_") => (
             ErrorCode::AuthFailed,
-            "`gateway.token` must be the token of the gateway (`gateway.auth.token` in openclaw.json)",
+            "the gateway refuses the token: it is not `gateway.auth.token` in openclaw.json",
         ),
         (detail, _) if requires_device(detail) => (
             ErrorCode::PermissionDenied,

@@ -123,8 +123,7 @@ fn dotenv_takes_precedence_over_the_configuration() {
 fn dotenv_that_is_a_pipe_is_not_read() {
     let scratch = tempfile::tempdir().unwrap();
     let pipe = scratch.path().join(".env");
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-    assert!(made.unwrap().success());
+    base::testing::make_pipe(&pipe);
     // The writer waits for a reader, and lets one that reads end.
     std::thread::spawn(move || fs::write(pipe, "A=pipe\n"));
     let file = scratch.path().join("openclaw.json");

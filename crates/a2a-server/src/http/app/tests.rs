@@ -224,6 +224,22 @@ async fn health_is_for_localhost_and_clients() {
     }
 }
 
+#[tokio::test]
+async fn only_this_machine_and_operators_see_why_the_server_is_not_ready() {
+    let server = with_clients().await;
+    server.service.close(Duration::ZERO).await;
+    let far = "X-Forwarded-For: 192.0.2.9";
+    for (lines, shown) in [
+        (&[][..], "the server is stopping"),
+        (&[far, OPERATOR], "the server is stopping"),
+        (&[far, ADA], "only the operator sees the cause"),
+    ] {
+        let answer = server.http.request("GET /readyz", lines, "").await;
+        assert_eq!(answer.status, 503, "{lines:?}");
+        assert!(answer.body.contains(shown), "{}", answer.body);
+    }
+}
+
 /// Returns a message of more than 3,000 bytes that `slow` answers once it is canceled.
 fn large_message(text: &str) -> String {
     message_body("SendMessage", &format!("{text} {}", "x".repeat(3000)))

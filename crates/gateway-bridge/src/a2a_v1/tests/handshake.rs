@@ -185,7 +185,6 @@ async fn h_11_refused_credential_is_reported_by_its_error() {
         let refused = json!({"type": "auth-response", "content": content});
         let error = handshake_error(with_token(), vec![refused]).await;
         assert_eq!(error.kind, fault(code), "{error}");
-        assert!(error.message.contains("gateway.token"), "{error}");
     }
 }
 
@@ -194,7 +193,6 @@ async fn h_10_missing_credential_is_reported() {
     let auth_required = json!({"type": "error", "content": {"error": "AUTH_REQUIRED", "message": "say who you are", "code": 5001}});
     let error = handshake_error(settings(), vec![auth_required]).await;
     assert_eq!(error.kind, fault(ErrorCode::AuthRequired));
-    assert!(error.message.contains("set `gateway.token`"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,17 +220,12 @@ async fn h_13_handshake_advertises_no_agents() {
 #[tokio::test(start_paused = true)]
 async fn close_in_handshake_is_reported_by_its_code() {
     for (settings, code, expected, shown) in [
-        (
-            with_token(),
-            1008,
-            ErrorCode::AuthFailed,
-            "(`why`); check `gateway.token`",
-        ),
+        (with_token(), 1008, ErrorCode::AuthFailed, "(`why`)"),
         (
             super::settings(),
             1008,
             ErrorCode::AuthRequired,
-            "set `gateway.token`",
+            "it may require a credential",
         ),
         (
             super::settings(),

@@ -154,7 +154,7 @@ fn limited_attempts_to_connect_do_not_blame_the_token() {
         let error = connect_error(&limited, sent_token);
         assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AgentBusy));
         assert!(
-            error.message.contains("try again later") && !error.message.contains("gateway.token"),
+            error.message.contains("try again later") && !error.message.contains("token"),
             "{error}"
         );
     }
@@ -170,13 +170,13 @@ fn rpc_error(code: &str, message: &str, detail: &str) -> RpcError {
 }
 
 #[test]
-fn invalid_token_names_the_setting() {
+fn invalid_token_names_the_setting_of_openclaw() {
     let error = connect_error(
         &rpc_error("INVALID_REQUEST", "unauthorized", "AUTH_TOKEN_MISMATCH"),
         true,
     );
     assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthFailed));
-    assert!(error.message.contains("gateway.token"), "{error}");
+    assert!(error.message.contains("`gateway.auth.token`"), "{error}");
     assert_eq!(error.delivered, Delivered::No);
 }
 
@@ -189,7 +189,7 @@ fn device_request_without_token_is_missing_token() {
     );
     let error = connect_error(&pairing, false);
     assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthRequired));
-    assert!(error.message.contains("set `gateway.token`"), "{error}");
+    assert!(error.message.contains("requires its token"), "{error}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ async fn invalid_token_is_reported_and_redacted() {
     let error = link.err().unwrap();
     assert_error(&error, 5002, Delivered::No);
     assert!(
-        error.message.contains("gateway.token") && !error.message.contains("a-token-of"),
+        error.message.contains("refuses the token") && !error.message.contains("a-token-of"),
         "{error}"
     );
 }
@@ -44,7 +44,7 @@ async fn close_before_greeting_is_reported_with_its_code() {
         (1008, "does not allow"),
         (1000, "closed the connection"),
         (1002, "protocol 4"),
-        (1008, "check `gateway.url` and `gateway.token`"),
+        (1008, "the address or the token may be wrong"),
         (1012, "restarts (`why`); try again later"),
         (1013, "overloaded (`why`); try again later"),
     ] {

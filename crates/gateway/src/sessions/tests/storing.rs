@@ -147,8 +147,7 @@ async fn entries_do_not_wait_for_the_syncs_of_others() {
     let sessions = place.try_open(&config).unwrap();
     append_entry(&sessions, "alpha", "fast", "one").await;
     let pipe = place.file("alpha", "slow");
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-    assert!(made.unwrap().success());
+    base::testing::make_pipe(&pipe);
     let unsynced = &sessions.0.store.unsynced;
     unsynced.lock().insert(pipe.clone());
     let appended = async {

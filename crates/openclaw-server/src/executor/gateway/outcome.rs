@@ -21,21 +21,25 @@ pub(super) const GATEWAY_STATUS: &str = "openclaw gateway status`, or `remote-ag
 pub(super) const UNREACHABLE: &str = "gateway_unreachable";
 
 /// What the operator should do if the server has no token for the gateway.
-const TOKEN_HELP: &str = "OPENCLAW_GATEWAY_TOKEN in the environment does the same. \
+const TOKEN_HELP: &str = "set `gateway.token` (`--gateway-token-env`); OPENCLAW_GATEWAY_TOKEN in the environment does the same. \
     Without a token in openclaw.json the gateway generates another at each start; `openclaw config set gateway.auth.token TOKEN` sets one";
 
 /// Returns the text for the server's log: the error, and what the operator should do.
 pub(super) fn for_operator(error: &PeerError) -> String {
-    match error.kind {
-        PeerErrorKind::Gateway(E::AuthRequired) => with_flags(&format!("{error}; {TOKEN_HELP}")),
-        _ => with_flags(&error.to_string()),
-    }
-}
-
-/// Adds the flags of `serve` to the settings in a text of the gateway's client.
-fn with_flags(text: &str) -> String {
-    let named = text.replace("`gateway.url`", "`gateway.url` (`--gateway`)");
-    named.replace("`gateway.token`", "`gateway.token` (`--gateway-token-env`)")
+    let advice = match error.kind {
+        PeerErrorKind::Gateway(E::AuthRequired) => TOKEN_HELP,
+        PeerErrorKind::Gateway(E::AuthFailed | E::TokenExpired) => {
+            "check `gateway.token` (`--gateway-token-env`)"
+        }
+        PeerErrorKind::Gateway(E::ProtocolError) | PeerErrorKind::RedirectRefused => {
+            "check `gateway.url` (`--gateway`)"
+        }
+        kind if kind.is_unreachable() => &format!(
+            "is the gateway running, and is `gateway.url` (`--gateway`) its address? `{GATEWAY_STATUS}` shows it"
+        ),
+        _ => return error.to_string(),
+    };
+    format!("{error}; {advice}")
 }
 
 /// Returns whether the error means that an agent, or the majority of the triad, is not connected.
@@ -76,14 +80,24 @@ pub(super) fn outcome(error: &PeerError) -> Outcome {
         fault if fault.is_unreachable() => UNREACHABLE,
         _ => "gateway_error",
     };
-    let text = match reason {
-        UNREACHABLE => {
+    // The error of a connection names the local gateway, which is for the operator only.
+    let public = match (reason, error.kind) {
+        (UNREACHABLE, _) => Some("does not accept connections"),
+        ("gateway_denied", _) => Some("refuses the server"),
+        (_, PeerErrorKind::Gateway(E::ProtocolError) | PeerErrorKind::RedirectRefused) => {
+            Some("cannot be used")
+        }
+        (_, PeerErrorKind::Net(_)) => Some("cannot be reached securely"),
+        _ => None,
+    };
+    let text = match public {
+        Some(fault) => {
+            tracing::warn!(reason, "a run failed: {}", for_operator(error));
             format!(
-                "{}; the operator must check the gateway (`{GATEWAY_STATUS}`)",
-                error.message
+                "the gateway of the server's agents {fault}; the server's log has the cause for its operator, who checks the gateway with `{GATEWAY_STATUS}`"
             )
         }
-        _ => error.message.clone(),
+        None => error.message.clone(),
     };
     Outcome::Failed { reason, text }
 }
@@ -187,6 +201,29 @@ mod tests {
                 unreachable!("{text}")
             };
             assert_eq!(reason, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn client_reads_no_address_of_the_gateway() {
+        for fault in [
+            PeerErrorKind::Gateway(E::ConnectionRefused),
+            PeerErrorKind::Gateway(E::AuthRequired),
+            PeerErrorKind::Gateway(E::ProtocolError),
+            PeerErrorKind::RedirectRefused,
+            PeerErrorKind::Net(NetFault::Dns),
+            PeerErrorKind::Net(NetFault::Tls),
+            PeerErrorKind::Net(NetFault::AddressRefused),
+        ] {
+            let error = PeerError::new(fault, "cannot connect to `ws://127.0.0.1:1`");
+            let Outcome::Failed { text, .. } = outcome(&error) else {
+                unreachable!("{fault:?}")
+            };
+            assert!(
+                !text.contains("127.0.0.1") && text.contains("log"),
+                "{text}"
+            );
+            assert!(for_operator(&error).contains("127.0.0.1"), "{fault:?}");
         }
     }
 
