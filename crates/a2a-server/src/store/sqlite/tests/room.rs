@@ -82,6 +82,7 @@ async fn full_disk_fails_writes_until_there_is_room() {
         error.contains("full") && error.contains("free some space"),
         "{error}"
     );
+    assert_eq!(store.ready().await, Err(StoreError::Failed(error)));
     assert_eq!(store.load("large").await, Ok(None));
     assert_eq!(load(&any(&store), "kept").await, Some(stored_task));
     pages(1 << 30).await.unwrap();
