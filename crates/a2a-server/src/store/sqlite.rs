@@ -11,6 +11,7 @@ mod salvage;
 mod tasks;
 mod writer;
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -33,7 +34,7 @@ pub use self::database::{Holder, Options, holder};
 use self::queries::Log;
 pub use self::salvage::{check, export};
 use self::tasks::{DeletedTask, FinishedTask, NewTask};
-use self::writer::{Command, LastError, Writer};
+use self::writer::{Command, LastError, PROBE_BYTES, Writer};
 use super::task_events::{EventListener, TaskEvents};
 use crate::store::{
     Budget, Context, Filter, ListedTask, Loaded, Page, QueueTicket, Retention, StoreError, Summary,
@@ -117,6 +118,7 @@ impl SqliteStore {
             last_error: Arc::clone(&last_error),
             unsynced: None,
             sync_error: None,
+            failed_bytes: Cell::new(0),
         };
         thread::Builder::new()
             .name("store-writer".to_owned())
@@ -553,7 +555,7 @@ impl TaskStore for SqliteStore {
             "DELETE FROM contexts WHERE id = ''",
         ] {
             let probe = |connection: &Connection| Ok(connection.execute(sql, [])?);
-            self.write(0, probe, |_| {}).await?;
+            self.write(PROBE_BYTES, probe, |_| {}).await?;
         }
         // The error of a failed sync remains until a sync succeeds.
         self.last_error().map_or(Ok(()), Err)

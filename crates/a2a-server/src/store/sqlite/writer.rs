@@ -1,6 +1,7 @@
 //! The writer thread. It commits the waiting writes in one transaction.
 
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -119,7 +120,12 @@ pub(super) struct Writer {
     pub(super) unsynced: Option<Instant>,
     /// The error of the last sync.
     pub(super) sync_error: Option<StoreError>,
+    /// The bytes of the last failed writes, at most [`PROBE_BYTES`]. A smaller write may fit where they do not, so it ends no error.
+    pub(super) failed_bytes: Cell<usize>,
 }
+
+/// The size of the write that shows that a full disk has room again, in bytes.
+pub(super) const PROBE_BYTES: usize = 64 << 10;
 
 impl Writer {
     /// Runs until it receives [`Command::Close`] or the store is dropped.
@@ -179,6 +185,7 @@ impl Writer {
 
     /// Runs writes in one transaction, and replies to each.
     fn commit(&self, mut group: Vec<Box<dyn Write>>) {
+        let bytes = group.iter().map(|write| write.bytes()).sum::<usize>();
         let mut outcomes = vec![Ok(()); group.len()];
         let mut lost = self.statement("BEGIN IMMEDIATE").err();
         let mut broken = None;
@@ -214,8 +221,17 @@ impl Writer {
         if let Some(error) = &lost {
             tracing::error!(%error, "the task store rejects writes");
         }
-        let failed = lost.clone().or(broken);
-        self.report(failed.or_else(|| self.sync_error.clone()));
+        match lost.clone().or(broken) {
+            Some(error) => {
+                self.failed_bytes.set(bytes.min(PROBE_BYTES));
+                self.report(Some(error));
+            }
+            None if bytes >= self.failed_bytes.get() => {
+                self.failed_bytes.set(0);
+                self.report(self.sync_error.clone());
+            }
+            None => {}
+        }
         for (write, outcome) in group.into_iter().zip(outcomes) {
             write.finish(match (&lost, outcome) {
                 (Some(error), _) => Err(error.clone()),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use a2a::v1_0::TaskState;
+use rusqlite::Connection;
 
 use super::{any, open};
 use crate::store::sqlite::SqliteStore;
@@ -82,6 +83,10 @@ async fn full_disk_fails_writes_until_there_is_room() {
         error.contains("full") && error.contains("free some space"),
         "{error}"
     );
+    let fits = |connection: &Connection| {
+        Ok(connection.execute("DELETE FROM contexts WHERE id = 'none'", [])?)
+    };
+    store.write(0, fits, |_| {}).await.unwrap();
     assert_eq!(store.ready().await, Err(StoreError::Failed(error)));
     assert_eq!(store.load("large").await, Ok(None));
     assert_eq!(load(&any(&store), "kept").await, Some(stored_task));
