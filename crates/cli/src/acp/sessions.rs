@@ -138,9 +138,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mode = fs::Permissions::from_mode(0o777);
         fs::set_permissions(directory.path(), mode).unwrap();
-        let Err(refused) = SessionFiles::open(Some(directory.path().to_owned())) else {
-            panic!("the directory is used");
-        };
+        let opened = SessionFiles::open(Some(directory.path().to_owned()));
+        let refused = opened.err().unwrap();
         assert!(
             refused.message.contains("every user"),
             "{}",
