@@ -139,6 +139,7 @@ impl Artifacts {
         append: bool,
         bytes: usize,
     ) -> Result<(), ToolError> {
+        let bytes = bytes.max(value_memory(&piece) / MAX_VALUE_RATIO);
         let at = match (piece.id(), append) {
             // A piece without an artifact id continues the newest artifact, or starts one.
             ("", true) => self.entries.len().checked_sub(1),
@@ -314,15 +315,29 @@ fn keeps_order(changes: &[SnapshotChange], len: usize) -> bool {
     changes.all(|(i, (at, _))| at.map_or(i >= len, |at| at == i))
 }
 
+/// The memory that the values of artifacts may take, as a multiple of the limit on their length: that of an answer in one piece,
+/// because a result and its host have the values several times.
+const MAX_VALUE_RATIO: usize = 2;
+
 /// Returns the bytes that an artifact counts against the limit, like a piece of the same values.
 fn counted_bytes(artifact: &Artifact) -> usize {
+    let values = value_memory(artifact);
     let text_bytes = json::memory(&text_part(""));
-    let parts = artifact.parts().iter().map(|part| match part {
+    let texts = artifact.parts().iter().map(|part| match part {
         ArtifactPart::Text(text) => text_bytes + text.len(),
-        ArtifactPart::Other(part) => json::memory(part),
+        ArtifactPart::Other(_) => 0,
     });
-    let memory = parts.chain(artifact.values().map(json::memory)).sum();
-    json::counted_bytes(json::encoded_bytes(artifact), memory)
+    let memory = values + texts.sum::<usize>();
+    json::counted_bytes(json::encoded_bytes(artifact), memory).max(values / MAX_VALUE_RATIO)
+}
+
+/// Returns the estimated memory of the values that an artifact keeps beside its texts, in bytes.
+fn value_memory(artifact: &Artifact) -> usize {
+    let parts = artifact.parts().iter().filter_map(|part| match part {
+        ArtifactPart::Text(_) => None,
+        ArtifactPart::Other(part) => Some(json::memory(part)),
+    });
+    parts.chain(artifact.values().map(json::memory)).sum()
 }
 
 /// How many artifacts of a task an error lists.

@@ -351,18 +351,25 @@ async fn untranslatable_line_is_reported_by_number() {
     use std::io::Write as _;
     let mut child = command(&["translate", "--from", "fipa", "--to", "a2a-v1"]);
     let mut child = child.stdin(std::process::Stdio::piped()).spawn().unwrap();
-    let lines_in = concat!(
-        r#"{"performative":"propose","sender":"steward","content":"Ship it","conversation-id":"p"}"#,
-        "\nnonsense\n",
-        r#"{"performative":"agree","sender":"alpha","conversation-id":"p"}"#,
-        "\n"
-    );
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(lines_in.as_bytes())
-        .unwrap();
+    let dense = vec![json!({"a": 0}); 50_000];
+    let dense = json!({"performative": "inform", "sender": "a", "receiver": "b", "content": dense});
+    let (receivers, text) = (vec!["b"; 700], "x".repeat(100_000));
+    let copied =
+        json!({"performative": "inform", "sender": "a", "receiver": receivers, "content": text});
+    let lines_in = [
+        br#"{"performative":"propose","sender":"steward","content":"Ship it","conversation-id":"p"}"#,
+        &b"nonsense"[..],
+        b"",
+        b"\xff",
+        dense.to_string().as_bytes(),
+        copied.to_string().as_bytes(),
+        br#"{"performative":"agree","sender":"alpha","conversation-id":"p"}"#,
+        b"",
+    ]
+    .join(&b'\n');
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&lines_in).unwrap();
+    drop(stdin);
     let output = wait_for_output(child).await;
     assert_exit_code(&output, 1);
     let reported = json_lines(&output);
@@ -374,6 +381,12 @@ async fn untranslatable_line_is_reported_by_number() {
     assert_eq!(reported[1]["content"]["vote"], "approve");
     assert_contains(
         &output.stderr,
-        &["line 2: 2001 INVALID_JSON", "1 line was not translated"],
+        &[
+            "line 2: 2001 INVALID_JSON",
+            "line 4: 2001 INVALID_JSON: the line is not UTF-8",
+            "line 5: 2001 INVALID_JSON",
+            "line 6: 2005 INVALID_CONTENT: 700 receivers",
+            "4 lines were not translated",
+        ],
     );
 }

@@ -17,8 +17,8 @@ const MAX_GROWTH_KB: u64 = 150 * 1024;
 /// command, copies a text that grows, where glibc moves its pages: 250 MB in place of 170.
 const MAX_GROWTH_CARRYING_KB: u64 = 384 * 1024;
 
-/// The memory for events and artifacts of mostly structure, which may each take eight times their counted bytes.
-const MAX_GROWTH_DENSE_KB: u64 = (8 + 8) * 32 * 1024 + MAX_GROWTH_KB;
+/// The memory for artifacts of mostly structure, whose values may take twice their counted bytes, and their result.
+const MAX_GROWTH_DENSE_KB: u64 = 2 * 32 * 1024 + MAX_GROWTH_KB;
 
 const MEGABYTE: usize = 1 << 20;
 

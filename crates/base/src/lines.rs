@@ -35,6 +35,7 @@ pub struct LineReader<R> {
     reader: BufReader<R>,
     max_bytes: usize,
     line: Vec<u8>,
+    number: u64,
     /// Whether the rest of the line is discarded.
     is_too_long: bool,
     is_ended: bool,
@@ -47,9 +48,15 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             reader: BufReader::new(input),
             max_bytes,
             line: Vec::new(),
+            number: 0,
             is_too_long: false,
             is_ended: false,
         }
+    }
+
+    /// Returns the number of the line that was read last, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Returns whether the input has ended or failed.
@@ -84,6 +91,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if newline.is_none() && !self.is_ended {
                 continue;
             }
+            self.number += 1;
             let line = std::mem::take(&mut self.line);
             match std::mem::take(&mut self.is_too_long) {
                 true => return Ok(Some(Line::TooLong)),

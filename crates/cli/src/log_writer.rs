@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use serde_json::json;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
@@ -22,6 +23,12 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The size from which lines are dropped that cannot be written, in bytes.
 const MAX_KEPT_BYTES: usize = 1 << 20;
+
+/// The maximum length of a line, in bytes. Libraries log values of clients in full.
+const MAX_LINE_BYTES: usize = 32 << 10;
+
+/// The bytes of a longer line that the log keeps.
+const KEPT_LINE_BYTES: usize = 1 << 10;
 
 /// A log on `output`, from any thread.
 #[derive(Debug)]
@@ -130,11 +137,23 @@ fn write_rest(output: &mut impl Write, rest: &mut &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns a line in place of one that is too long: its beginning, as a text of a JSON object if it is one.
+fn shortened_line(line: &[u8]) -> String {
+    let start = String::from_utf8_lossy(&line[..KEPT_LINE_BYTES.min(line.len())]);
+    match line.first() {
+        Some(b'{') => format!("{}\n", json!({"cut_line": start, "bytes": line.len()})),
+        _ => format!("{start}… ({} bytes)\n", line.len()),
+    }
+}
+
 impl<W: Write> Write for &LogWriter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut state = self.state.lock();
         let is_first = state.lines.is_empty();
-        state.lines.extend_from_slice(line);
+        match line.len() > MAX_LINE_BYTES {
+            true => state.lines.extend(shortened_line(line).into_bytes()),
+            false => state.lines.extend_from_slice(line),
+        }
         let written_at = state.written_at;
         let is_busy = written_at.is_some_and(|at| at.elapsed() < BATCH_TIME);
         if is_busy && !state.is_closed && state.lines.len() < MAX_BATCH_BYTES {
@@ -212,6 +231,24 @@ mod tests {
         let all = writes.0.lock();
         assert_eq!(all.concat(), lines.concat());
         assert!(all.len() < lines.len() / 2, "{} writes", all.len());
+    }
+
+    #[test]
+    fn line_that_is_too_long_is_cut_and_stays_one_line() {
+        let writes = Writes::default();
+        let (log, guard) = LogWriter::start(writes.clone());
+        let long = "\u{fc}\"".repeat(MAX_LINE_BYTES);
+        for line in [format!("WARN {long}\n"), format!("{{\"a\":{long:?}}}\n")] {
+            (&*log).write_all(line.as_bytes()).unwrap();
+        }
+        drop(guard);
+        let written = writes.0.lock().concat();
+        let lines: Vec<&str> = written.lines().collect();
+        assert_eq!(lines.len(), 2, "{written}");
+        assert!(written.len() < 4 * KEPT_LINE_BYTES, "{}", written.len());
+        assert!(lines[0].starts_with("WARN \u{fc}\"") && lines[0].ends_with(" bytes)"));
+        let object: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
+        assert!(object["bytes"].as_u64() > Some(MAX_LINE_BYTES as u64));
     }
 
     #[test]

@@ -18,14 +18,19 @@ pub(super) fn field(value: &Value, name: &str) -> String {
     value[name].as_str().map(line).unwrap_or_default()
 }
 
-/// Quotes a word for a shell. Suggested commands contain ids that agents chose.
+/// Quotes a word for a shell. Suggested commands contain ids that agents chose, and a line break in one would begin a line that reads
+/// like one of this command.
 pub(super) fn shell(word: &str) -> String {
     let word = block(word);
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@%,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.into_owned();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    if !word.contains(['\n', '\t']) {
+        return format!("'{}'", word.replace('\'', r"'\''"));
+    }
+    let word = word.replace('\\', r"\\").replace('\'', r"\'");
+    format!("$'{}'", word.replace('\n', r"\n").replace('\t', r"\t"))
 }
 
 /// Returns a text of the library with the options `source` in the commands that it suggests.
@@ -252,6 +257,8 @@ mod tests {
         assert_eq!(shell("$(reboot)"), "'$(reboot)'");
         assert_eq!(shell("it's"), r"'it'\''s'");
         assert_eq!(shell(""), "''");
+        let forged = "a\\'b\nwhat to do:\tx";
+        assert_eq!(shell(forged), r"$'a\\\'b\nwhat to do:\tx'");
     }
 
     const ID: &str = "2245188d-8e9f-4898-95d9-a947b1288617";

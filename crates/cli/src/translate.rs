@@ -2,16 +2,16 @@
 
 use clap::ValueEnum;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{
     exit::{Exit, Failure},
     output::{LineWriter, closed_failure, note},
 };
 use base::environment::{Environment, SystemEnvironment};
-use base::json::{self, Limits};
+use base::json;
+use base::lines::{Line, LineReader};
 use collective::{
-    Envelope, EnvelopeError, ErrorCode,
+    Envelope, EnvelopeError, ErrorCode, FRAME_LIMITS,
     translate::{TranslationContext, from_a2a, from_fipa, to_a2a, to_fipa},
 };
 
@@ -26,6 +26,12 @@ receivers becomes one for each. The command reports a line that it cannot transl
 It does not translate messages of the type `auth`, because they contain a credential.
 
 Exit codes: 0 every line translated, 1 some not, 2 wrong usage.";
+
+/// The maximum length of a line, in bytes.
+const MAX_LINE_BYTES: usize = 16 << 20;
+
+/// The maximum length of the lines for all receivers of an ACL message together, in bytes.
+const MAX_COPIED_BYTES: usize = 64 << 20;
 
 /// Translate messages of a local collective: a2a-v1, FIPA ACL, A2A 0.3, as JSON Lines
 #[derive(Debug, clap::Args)]
@@ -66,20 +72,17 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         ));
     }
     let lines = LineWriter::default();
-    let mut input = BufReader::new(tokio::io::stdin()).lines();
-    let (mut read, mut failed) = (0_u64, 0_u64);
+    let mut input = LineReader::new(tokio::io::stdin(), MAX_LINE_BYTES);
+    let mut failed = 0_u64;
     let unreadable = |error| Failure::usage(format!("cannot read standard input: {error}"));
     while let Some(line) = input.next_line().await.map_err(unreadable)? {
-        read += 1;
-        if line.trim().is_empty() {
-            continue;
-        }
-        match translate(&line, &args, &SystemEnvironment) {
+        match text(&line).and_then(|line| translate(line, &args, &SystemEnvironment)) {
             Ok(all) => all.iter().for_each(|one| lines.write(one.to_string())),
             Err(malformed) => {
                 failed += 1;
                 note(format_args!(
-                    "error: line {read}: {}: {}{}",
+                    "error: line {}: {}: {}{}",
+                    input.number(),
                     malformed.code,
                     malformed.message,
                     hint(&malformed, &args)
@@ -97,6 +100,21 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
+fn text(line: &Line) -> Result<&str, EnvelopeError> {
+    match line {
+        Line::TooLong => Err(refusal(
+            ErrorCode::InvalidContent,
+            format!("the line exceeds {MAX_LINE_BYTES} bytes"),
+        )),
+        Line::Bytes(bytes) => std::str::from_utf8(bytes).map_err(|error| {
+            refusal(
+                ErrorCode::InvalidJson,
+                format!("the line is not UTF-8: {error}"),
+            )
+        }),
+    }
+}
+
 fn translate(line: &str, args: &Args, env: &dyn Environment) -> Result<Vec<Value>, EnvelopeError> {
     let now = env.unix_millis();
     let mut new_id = || format!("msg-{}", env.uuid());
@@ -107,7 +125,19 @@ fn translate(line: &str, args: &Args, env: &dyn Environment) -> Result<Vec<Value
     };
     let envelopes = match args.from {
         Format::Envelope => vec![Envelope::parse(line)?],
-        Format::Fipa => from_fipa(&json(line)?, now)?,
+        Format::Fipa => {
+            let acl = json(line)?;
+            let receivers = acl["receiver"].as_array().map_or(1, Vec::len);
+            if receivers.saturating_mul(line.len()) > MAX_COPIED_BYTES {
+                return Err(refusal(
+                    ErrorCode::InvalidContent,
+                    format!(
+                        "{receivers} receivers are too many for a message of this length; send it to some at a time"
+                    ),
+                ));
+            }
+            from_fipa(&acl, now)?
+        }
         Format::A2a => vec![from_a2a(&json(line)?, &mut fill)?],
     };
     envelopes
@@ -121,12 +151,21 @@ fn translate(line: &str, args: &Args, env: &dyn Environment) -> Result<Vec<Value
 }
 
 fn json(line: &str) -> Result<Value, EnvelopeError> {
-    json::from_str(line, Limits::NONE).map_err(|error| EnvelopeError {
-        code: ErrorCode::InvalidJson,
-        message: format!("the line is not JSON: {error}"),
+    json::from_str(line, FRAME_LIMITS).map_err(|error| {
+        refusal(
+            ErrorCode::InvalidJson,
+            format!("the line is not JSON: {error}"),
+        )
+    })
+}
+
+fn refusal(code: ErrorCode, message: String) -> EnvelopeError {
+    EnvelopeError {
+        code,
+        message,
         correlation_id: None,
         id: None,
-    })
+    }
 }
 
 /// Returns a hint, if there is one.

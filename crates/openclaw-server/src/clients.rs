@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use a2a_server::http::clients::{RegisteredClient, TokenDigest};
-use base::files::{FileVersion, create_private};
+use base::files::{FileVersion, create_private, create_private_dir};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -153,7 +153,7 @@ impl ClientFile {
     ) -> Result<(), ClientFileError> {
         let failed = |error: &std::io::Error| self.failed("cannot be written", error);
         if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+            create_private_dir(folder).map_err(|error| failed(&error))?;
         }
         let new_path = self.path.with_extension("json.new");
         // The new file is also a lock: only the process that created it may replace the old file.
@@ -312,8 +312,11 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            let mode = fs::metadata(file.path()).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o600);
+            let folder = file.path().parent().unwrap();
+            for (path, expected) in [(file.path(), 0o600), (folder, 0o700)] {
+                let mode = fs::metadata(path).unwrap().permissions().mode();
+                assert_eq!(mode & 0o777, expected);
+            }
         }
     }
 

@@ -112,12 +112,13 @@ pub(super) fn canceled(record: TaskRecord) -> Result<Task, A2aError> {
 }
 
 impl Service {
-    /// Lists tasks of all clients.
+    /// Lists tasks of all clients, or of one within its share of the reads.
     ///
     /// # Errors
     /// The store failed.
     pub async fn tasks(&self, filter: &Filter) -> Result<SummaryPage, A2aError> {
-        let listed = self.core.store.list(filter).await;
+        let list = self.core.store.list(filter);
+        let listed = self.core.read(filter.owner.as_deref(), list).await;
         listed.map_err(|error| to_a2a_error(error, ""))
     }
 

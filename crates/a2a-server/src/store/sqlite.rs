@@ -11,6 +11,7 @@ mod salvage;
 mod tasks;
 mod writer;
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -33,7 +34,7 @@ pub use self::database::{Holder, Options, holder};
 use self::queries::Log;
 pub use self::salvage::{check, export};
 use self::tasks::{DeletedTask, FinishedTask, NewTask};
-use self::writer::{Command, LastError, Transaction, Writer};
+use self::writer::{Command, LastError, PROBE_BYTES, Transaction, Writer};
 use super::finished_records::FinishedRecords;
 use super::task_events::{EventListener, TaskEvents};
 use crate::store::{
@@ -119,6 +120,7 @@ impl SqliteStore {
             last_error: Arc::clone(&last_error),
             unsynced: None,
             sync_error: None,
+            failed_bytes: Cell::new(0),
         };
         thread::Builder::new()
             .name("store-writer".to_owned())
@@ -554,9 +556,14 @@ impl TaskStore for SqliteStore {
         if self.last_error().is_none() {
             return Ok(());
         }
-        // Probe whether the disk has room again.
-        let probe = |transaction: &Transaction| Ok(writer::probe(transaction)?);
-        self.write(0, probe, |()| {}).await?;
+        // Probe whether the disk has room for a small task again: one page may fit where no task does. No client can name this context.
+        for sql in [
+            "INSERT OR REPLACE INTO contexts VALUES ('', '', hex(zeroblob(32768)))",
+            "DELETE FROM contexts WHERE id = ''",
+        ] {
+            let probe = |transaction: &Transaction| Ok(transaction.execute(sql, [])?);
+            self.write(PROBE_BYTES, probe, |_| {}).await?;
+        }
         // The error of a failed sync remains until a sync succeeds.
         self.last_error().map_or(Ok(()), Err)
     }

@@ -8,7 +8,7 @@ use std::{
 
 use base::{
     config::{check_state_dir, default_state_dir},
-    files::{self, create_private_dir, read_bounded},
+    files::{self, check_private_dir, create_private_dir, read_bounded},
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -37,7 +37,9 @@ impl SessionFiles {
         if check_state_dir(&directory, "acp", variable).is_err() && !is_named {
             return Ok(None);
         }
-        if let Err(error) = create_private_dir(&directory) {
+        let usable = create_private_dir(&directory).map_err(|error| error.to_string());
+        let is_private = |()| check_private_dir(&directory).map_err(|cause| format!("it {cause}"));
+        if let Err(error) = usable.and_then(is_private) {
             let directory = directory.display();
             let message = format!("cannot keep sessions in `{directory}`: {error}");
             if is_named {
@@ -80,21 +82,68 @@ impl SessionFiles {
 
     /// Returns the file of a session. `None` for what is not one of our ids, so that an id names no other file.
     fn path(&self, id: &str) -> Option<PathBuf> {
-        let parsed = Uuid::parse_str(id).ok()?.to_string();
-        (parsed == id).then(|| self.0.join(parsed).with_extension("json"))
+        is_id(id).then(|| self.0.join(id).with_extension("json"))
     }
 }
 
+/// Returns whether a text has the form of [`SessionFiles::new_id`].
+fn is_id(text: &str) -> bool {
+    Uuid::parse_str(text).is_ok_and(|id| id.to_string() == text)
+}
+
+/// Removes old sessions. The directory may have other files, also of JSON.
 fn remove_old(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         let age = entry.metadata().and_then(|metadata| metadata.modified());
         let age = age.ok().and_then(|modified| modified.elapsed().ok());
-        let is_session = path
-            .extension()
-            .is_some_and(|extension| extension == "json");
+        let name = path.file_name().and_then(|name| name.to_str());
+        let is_session = name
+            .and_then(|name| name.strip_suffix(".json"))
+            .is_some_and(is_id);
         if is_session && age.is_some_and(|age| age > MAX_AGE) {
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn only_old_sessions_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (old, new) = (SessionFiles::new_id(), SessionFiles::new_id());
+        let names = [&old, &new, "package"].map(|name| format!("{name}.json"));
+        for name in &names {
+            let file = fs::File::create(directory.path().join(name)).unwrap();
+            if !name.starts_with(&new) {
+                let modified = SystemTime::now() - 2 * MAX_AGE;
+                file.set_modified(modified).unwrap();
+            }
+        }
+        SessionFiles::open(Some(directory.path().to_owned())).unwrap();
+        let left = names.map(|name| directory.path().join(name).exists());
+        assert_eq!(left, [false, true, true]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn directory_that_every_user_can_write_to_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let mode = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(directory.path(), mode).unwrap();
+        let opened = SessionFiles::open(Some(directory.path().to_owned()));
+        let refused = opened.err().unwrap();
+        assert!(
+            refused.message.contains("every user"),
+            "{}",
+            refused.message
+        );
     }
 }

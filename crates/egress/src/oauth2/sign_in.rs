@@ -242,8 +242,12 @@ async fn by_device(
         return Err(unavailable(client, reason).into());
     }
     let code = DeviceCode {
-        url: web_address(&device.verification_uri)
-            .ok_or_else(|| unavailable(client, "its address for the code is not http or https"))?,
+        url: web_address(&device.verification_uri).ok_or_else(|| {
+            unavailable(
+                client,
+                "its address for the code is not http or https, or has a user name",
+            )
+        })?,
         complete_url: device
             .verification_uri_complete
             .as_deref()
@@ -305,10 +309,11 @@ fn is_user_code(text: &str) -> bool {
     (1..=MAX_USER_CODE_CHARS).contains(&text.len()) && text.chars().all(is_part)
 }
 
-/// Parses an address that a person may open.
+/// Parses an address that a person may open. A user name in it would look like its host.
 fn web_address(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
-    matches!(url.scheme(), "https" | "http").then_some(url)
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    (matches!(url.scheme(), "https" | "http") && !has_user).then_some(url)
 }
 
 async fn by_browser(

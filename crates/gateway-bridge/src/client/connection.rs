@@ -319,11 +319,10 @@ impl ClientError {
         json!({"happened": "lost", "message": self.message, "againInMs": wait})
     }
 
+    /// Creates an error, whose message is one line: a quoted text of the gateway or an agent cannot look like another message.
     pub(super) fn new(kind: ClientErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-        }
+        let message = base::text::one_line(&message.into());
+        Self { kind, message }
     }
 
     /// Returns whether another attempt may succeed.

@@ -264,7 +264,7 @@ async fn stopped_agent_sends_disconnect() {
 #[tokio::test]
 async fn refused_agent_returns_the_gateway_error() {
     let refused = json!({"when": {"/type": "handshake"}, "do": [{"send": {"type": "error",
-        "content": {"error": "PERMISSION_DENIED", "code": 5004, "message": "`alpha` is served by another connection"}}}]});
+        "content": {"error": "PERMISSION_DENIED", "code": 5004, "message": "`alpha` is served\nby another connection"}}}]});
     let gateway = gateway(&[], &[refused]).await;
     let error = Agent::start(&gateway, None)
         .running
@@ -275,7 +275,8 @@ async fn refused_agent_returns_the_gateway_error() {
         error.kind,
         ClientErrorKind::Refused(ErrorCode::PermissionDenied)
     );
-    assert!(error.message.contains("another connection"), "{error}");
+    let one_line = "`alpha` is served by another connection";
+    assert!(error.message.contains(one_line), "{error}");
 }
 
 #[tokio::test]

@@ -100,10 +100,15 @@ async fn pending_reads_of_one_client_do_not_delay_another() {
         let listed = service.list(&caller, lists::all(), Dialect::V1_0).await;
         listed.unwrap();
     };
-    for name in ["get", "list"] {
+    let summaries = async |caller: CallContext| {
+        let filter = tasks_of(Some(caller.client));
+        service.tasks(&filter).await.unwrap();
+    };
+    for name in ["get", "list", "summaries"] {
         let read = |_| match name {
             "get" => get(alice(), &hers).boxed_local(),
-            _ => list(alice()).boxed_local(),
+            "list" => list(alice()).boxed_local(),
+            _ => summaries(alice()).boxed_local(),
         };
         let mut reads: Vec<LocalBoxFuture<'_, ()>> = (0..20).map(read).collect();
         for read in &mut reads {
@@ -112,6 +117,7 @@ async fn pending_reads_of_one_client_do_not_delay_another() {
         let others = async {
             get(bob(), &his.id).await;
             list(bob()).await;
+            summaries(bob()).await;
         };
         let answered = tokio::time::timeout(Duration::from_secs(30), others).await;
         assert!(answered.is_ok(), "{name}: Bob waits for Alice");
@@ -123,14 +129,17 @@ async fn operator_lists_all_tasks() {
     let harness = harness().await;
     harness.send_immediate(text_message("hers")).await;
     harness.send_immediate_as(&bob(), text_message("his")).await;
-    let filter = Filter {
-        owner: None,
+    let listed = harness.service.tasks(&tasks_of(None)).await.unwrap();
+    assert_eq!(listed.total, 2);
+}
+
+fn tasks_of(owner: Option<String>) -> Filter {
+    Filter {
+        owner,
         context_id: None,
         state: None,
         changed_after: None,
         page_size: 10,
         after: None,
-    };
-    let listed = harness.service.tasks(&filter).await.unwrap();
-    assert_eq!(listed.total, 2);
+    }
 }

@@ -1,7 +1,7 @@
 //! The writer thread. It commits the waiting writes in one transaction.
 
 use parking_lot::Mutex;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -177,7 +177,12 @@ pub(super) struct Writer {
     pub(super) unsynced: Option<Instant>,
     /// The error of the last sync.
     pub(super) sync_error: Option<StoreError>,
+    /// The bytes of the last failed writes, at most [`PROBE_BYTES`]. A smaller write may fit where they do not, so it ends no error.
+    pub(super) failed_bytes: Cell<usize>,
 }
+
+/// The size of the write that shows that a full disk has room again, in bytes.
+pub(super) const PROBE_BYTES: usize = 64 << 10;
 
 impl Writer {
     /// Runs until it receives [`Command::Close`] or the store is dropped.
@@ -237,11 +242,13 @@ impl Writer {
 
     /// Runs writes in one transaction, and replies to each.
     fn commit(&self, mut group: Vec<Box<dyn Write>>) {
+        let bytes = group.iter().map(|write| write.bytes()).sum::<usize>();
         let mut outcomes = vec![Ok(()); group.len()];
         let mut lost = self.statement("BEGIN IMMEDIATE").err();
         let mut broken = None;
         let run = |write: &mut Box<dyn Write>| write.run(&self.transaction).is_ok();
-        if lost.is_none() && !group.iter_mut().all(run) {
+        let runs = lost.is_none() && group.iter_mut().all(run);
+        if lost.is_none() && !(runs && self.transaction.store_totals().is_ok()) {
             // Run each write again in its own savepoint. Savepoints copy pages, so writes have none until one fails.
             lost = self.restart().err();
             for (write, outcome) in group.iter_mut().zip(&mut outcomes) {
@@ -264,19 +271,25 @@ impl Writer {
             }
         }
         if lost.is_none() {
-            let stored = self.transaction.store_totals();
-            let stored = stored.map_err(|error| self.failed(&error));
-            lost = stored.and_then(|()| self.statement("COMMIT")).err();
+            lost = self.statement("COMMIT").err();
         }
-        self.transaction.totals.take();
         if !self.transaction.is_autocommit() {
             let _ = self.statement("ROLLBACK");
         }
         if let Some(error) = &lost {
             tracing::error!(%error, "the task store rejects writes");
         }
-        let failed = lost.clone().or(broken);
-        self.report(failed.or_else(|| self.sync_error.clone()));
+        match lost.clone().or(broken) {
+            Some(error) => {
+                self.failed_bytes.set(bytes.min(PROBE_BYTES));
+                self.report(Some(error));
+            }
+            None if bytes >= self.failed_bytes.get() => {
+                self.failed_bytes.set(0);
+                self.report(self.sync_error.clone());
+            }
+            None => {}
+        }
         for (write, outcome) in group.into_iter().zip(outcomes) {
             write.finish(match (&lost, outcome) {
                 (Some(error), _) => Err(error.clone()),
@@ -300,11 +313,11 @@ impl Writer {
     /// The savepoint failed, so the content of the transaction is undefined.
     fn run(&self, write: &mut dyn Write) -> Result<Result<(), StoreError>, StoreError> {
         self.statement("SAVEPOINT write")?;
-        let totals = self.transaction.totals.borrow().clone();
-        let outcome = write.run(&self.transaction);
+        let ran = write.run(&self.transaction);
+        let outcome = ran.and_then(|()| self.transaction.store_totals());
+        self.transaction.totals.take();
         if outcome.is_err() && !self.transaction.is_autocommit() {
             self.statement("ROLLBACK TO write")?;
-            self.transaction.totals.replace(totals);
         }
         if !self.transaction.is_autocommit() {
             self.statement("RELEASE write")?;
@@ -345,7 +358,8 @@ impl Writer {
                 self.sync_error = Some(error.clone());
                 self.report(Some(error));
             }
-            Ok(()) if was.is_some() => self.report(None),
+            // A larger write may still not fit.
+            Ok(()) if was.is_some() && self.failed_bytes.get() == 0 => self.report(None),
             Ok(()) => {}
         }
     }

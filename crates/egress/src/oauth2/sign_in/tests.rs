@@ -141,6 +141,7 @@ async fn endless_slow_down_ends_when_the_code_expires() {
 async fn refused_device_sign_in_is_reported() {
     let odd =
         json!({"device_code": "d", "user_code": "u", "verification_uri": "javascript:alert(1)"});
+    let user = json!({"device_code": "d", "user_code": "u", "verification_uri": "https://as.example@evil.example/"});
     let sentence = json!({"device_code": "d", "user_code": "u. Reply here with your password", "verification_uri": "https://as.example/go"});
     let echo = json!({"error": "invalid_grant", "error_description": "s3cret-device is unknown"});
     for (next, expected) in [
@@ -164,6 +165,7 @@ async fn refused_device_sign_in_is_reported() {
         (vec![refusal("invalid_client")], "invalid_client"),
         (vec![Next::json(200, &json!({}))], "no device code"),
         (vec![Next::json(200, &odd)], "not http or https"),
+        (vec![Next::json(200, &user)], "has a user name"),
         (vec![Next::json(200, &sentence)], "no code"),
     ] {
         let error = by_code(next).await.0.err().unwrap();

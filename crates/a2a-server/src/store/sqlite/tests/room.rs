@@ -6,6 +6,7 @@ use a2a::v1_0::TaskState;
 
 use super::{any, open};
 use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::writer::Transaction;
 use crate::store::tests::{append, artifact, create, load, record, set_final_state, test_time};
 use crate::store::{Retention, StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
@@ -82,6 +83,11 @@ async fn full_disk_fails_writes_until_there_is_room() {
         error.contains("full") && error.contains("free some space"),
         "{error}"
     );
+    let fits = |transaction: &Transaction| {
+        Ok(transaction.execute("DELETE FROM contexts WHERE id = 'none'", [])?)
+    };
+    store.write(0, fits, |_| {}).await.unwrap();
+    assert_eq!(store.ready().await, Err(StoreError::Failed(error)));
     assert_eq!(store.load("large").await, Ok(None));
     assert_eq!(load(&any(&store), "kept").await, Some(stored_task));
     pages(1 << 30).await.unwrap();

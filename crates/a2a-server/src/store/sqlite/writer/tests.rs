@@ -15,6 +15,7 @@ fn writer(directory: &TempDir) -> Writer {
         last_error: LastError::default(),
         unsynced: None,
         sync_error: None,
+        failed_bytes: Cell::new(0),
     }
 }
 
