@@ -4998,11 +4998,11 @@ export interface Summary {
    */
   wait_expired?: true;
   /**
-   * The result may lack something: the agent ended the stream before the task, answers no query about it or reports a state that A2A does not define, or part of what the task produced is missing. With `wait_expired`, the latest queries of the task failed.
+   * The result may lack something: the agent ended the stream before the task, answers no query about it or reports a state that A2A does not define, or part of what the task produced is missing. With `wait_expired`, the latest queries of the task failed or its events cannot be read.
    */
   incomplete?: true;
   /**
-   * Why the latest query of the task failed, where the wait expired after it. It may quote the agent.
+   * Why the latest query of the task failed or an event of it cannot be read, where the wait expired after it or the result is incomplete. It may quote the agent.
    */
   query_error?: string;
   /**

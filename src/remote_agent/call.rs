@@ -270,7 +270,7 @@ impl<'a> Call<'a> {
         self.continues_task = true;
     }
 
-    /// Notes why the last query of the task failed, or that it did not.
+    /// Notes why the last query of the task failed or an event cannot be read, or that a snapshot has come since.
     pub(super) fn set_query_error(&mut self, error: Option<String>) {
         self.query_error = error;
     }
@@ -335,7 +335,8 @@ impl<'a> Call<'a> {
     }
 
     fn summary(&self) -> Summary<'_> {
-        let query_error = self.query_error.as_deref().filter(|_| self.wait_expired);
+        let is_partial = self.wait_expired || self.incomplete.is_some();
+        let query_error = self.query_error.as_deref().filter(|_| is_partial);
         Summary {
             status_message: self.collected.status_text.as_deref(),
             message_text: self.collected.text(),

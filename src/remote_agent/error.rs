@@ -188,7 +188,7 @@ reasons! {
         gateway "Ask the operator to check gateway.url: another program than a gateway may answer there.";
     /// The peer answered with an HTTP status other than success.
     HttpStatus of Kind::HttpStatus = "http_status", Peer, HandlerError, false,
-        "Read the status in details.http_status; 429 and 5xx may pass, others need a change."
+        "The message has the status: 429 and 5xx may pass, others need a change."
         gateway "Ask the operator to check gateway.url: another program than a gateway may answer there."
         repeats true;
     /// The peer requires a credential, or another one.

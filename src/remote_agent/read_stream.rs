@@ -210,8 +210,11 @@ impl Connection {
     /// it is the first.
     fn add(&mut self, call: &mut Call<'_>, event: Event, bytes: usize) -> Result<(), ToolError> {
         call.metrics.record_event(&event, bytes);
-        if matches!(event, Event::Unknown(_)) {
-            return call.add_event(event, bytes, true);
+        match event {
+            Event::Unknown(_) => return call.add_event(event, bytes, true),
+            // It has what the unreadable events had.
+            Event::Task(_) => call.set_query_error(None),
+            _ => {}
         }
         self.progressed |= match (event, self.first.take()) {
             (Event::Task(task), Some(FirstEvent::Resumed)) => {
@@ -321,6 +324,8 @@ impl Unreadable {
         }
         call.collected.open_gap(Gap::Open);
         call.follow_requested_task();
+        let message = format!("an event of the stream cannot be read: {}", error.message);
+        call.set_query_error(Some(message));
         self.in_a_row += 1;
         if self.in_a_row == MAX_UNREADABLE_EVENTS {
             return Some(error);

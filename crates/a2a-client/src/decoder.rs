@@ -3,6 +3,7 @@
 use a2a::{Dialect, Event, Reply, ShapeError, Task, Transport, split_event};
 use base::json::{self, Limits, encoded_bytes};
 use egress::stated_reason;
+use http::StatusCode;
 use peer::{PeerError, PeerErrorKind, TaskPage, excerpt, is_keep_alive};
 use serde::Deserialize;
 use serde_json::Value;
@@ -60,7 +61,7 @@ impl Decoder {
         if error.is_none() && !names_a2a_error(answer) {
             return None;
         }
-        parse(answer, secrets).or_else(|| {
+        parse(answer, None, secrets).or_else(|| {
             let is_task = answer.get("status").is_some_and(Value::is_object);
             Some(rpc_error(error.filter(|_| !is_task)?.clone(), secrets))
         })
@@ -86,7 +87,8 @@ impl Decoder {
         if let Some(error) = self.error(&result, secrets) {
             return Err(error);
         }
-        let next = result.get("nextPageToken").and_then(Value::as_str);
+        let mut names = ["nextPageToken", "next_page_token"].into_iter();
+        let next = names.find_map(|name| result.get(name)?.as_str());
         let next = next.filter(|token| !token.is_empty()).map(str::to_owned);
         let elements = match result.get_mut("tasks").map(Value::take) {
             Some(Value::Array(elements)) => elements,
@@ -146,7 +148,7 @@ impl Decoder {
         secrets: &PeerSecrets,
     ) -> PeerError {
         let error = json::from_str(data, limits).unwrap_or_else(|_| Value::from(data));
-        parse(&error, secrets).unwrap_or_else(|| rpc_error(error, secrets))
+        parse(&error, None, secrets).unwrap_or_else(|| rpc_error(error, secrets))
     }
 
     /// Decodes the data of a server-sent event, which may hold several events of A2A. Returns none for data that holds none, such
@@ -275,12 +277,16 @@ fn is_foreign_id(id: Option<&Value>) -> bool {
 
 /// Returns the error in the body of an error status: that of JSON-RPC, or one without its envelope whose code or reason only
 /// agents send.
-pub(super) fn parse_error(mut body: Value, secrets: &PeerSecrets) -> Option<PeerError> {
+pub(super) fn parse_error(
+    mut body: Value,
+    status: StatusCode,
+    secrets: &PeerSecrets,
+) -> Option<PeerError> {
     if let Some(error) = body.get_mut("error").filter(|error| error.is_object()) {
         return Some(rpc_error(error.take(), secrets));
     }
     match names_protocol_error(&body) {
-        true => parse(&body, secrets),
+        true => parse(&body, Some(status), secrets),
         false => None,
     }
 }
@@ -288,12 +294,14 @@ pub(super) fn parse_error(mut body: Value, secrets: &PeerSecrets) -> Option<Peer
 fn rpc_error(mut error: Value, secrets: &PeerSecrets) -> PeerError {
     secrets.scrub_error(&mut error);
     let code = code(&error);
-    let text = error
-        .get("message")
-        .or(Some(&error))
-        .and_then(Value::as_str)
-        .map(excerpt)
-        .unwrap_or_default();
+    let text = match error.get("message").unwrap_or(&error) {
+        Value::String(text) => excerpt(text),
+        // The error has no message.
+        Value::Null | Value::Object(_) if error.get("message").is_none_or(Value::is_null) => {
+            String::new()
+        }
+        other => excerpt(&other.to_string()),
+    };
     let http_status = status_of(code);
     let rpc_code = code.filter(|_| http_status.is_none());
     let code_text = match (rpc_code, http_status) {
@@ -309,7 +317,7 @@ fn rpc_error(mut error: Value, secrets: &PeerSecrets) -> PeerError {
         PeerErrorKind::Rpc,
         format!("the peer responded with {code_text}{text}"),
     );
-    peer_error.kind = kind_of(error.get("data").and_then(reason_in));
+    peer_error.kind = kind_of(error.get("data").and_then(reason_in), http_status);
     peer_error.rpc_code = rpc_code;
     peer_error.http_status = http_status;
     peer_error.rpc_data = error
@@ -410,6 +418,10 @@ mod tests {
                 json!({"tasks": [good], "nextPageToken": "p2"}),
                 (1, 0, Some("p2".to_owned())),
             ),
+            (
+                json!({"tasks": [good], "next_page_token": "p2"}),
+                (1, 0, Some("p2".to_owned())),
+            ),
             (json!([good]), (1, 0, None)),
             (
                 json!({"tasks": [good, "x", {"id": "u"}], "nextPageToken": ""}),
@@ -483,6 +495,13 @@ mod tests {
             (json!({"code": 429, "message": "slow"}), Some(429), "slow"),
             (json!("gone wrong"), None, "gone wrong"),
             (json!({}), None, "an error without a message"),
+            (json!({"message": null}), None, "an error without a message"),
+            (
+                json!({"message": {"why": "full"}}),
+                None,
+                r#"{"why":"full"}"#,
+            ),
+            (json!(["full"]), None, r#"["full"]"#),
         ] {
             for transport in ALL {
                 let answer = json!({"jsonrpc": "2.0", "id": 1, "error": error});
@@ -495,6 +514,26 @@ mod tests {
                     assert!(!found.message.contains("JSON-RPC"), "{}", found.message);
                     assert!(found.message.contains(text), "{}", found.message);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn error_with_the_code_401_or_403_requires_a_credential() {
+        use PeerErrorKind::{AuthRequired, Rpc};
+        let known = json!([{"reason": "TASK_NOT_FOUND"}]);
+        for (error, kind) in [
+            (json!({"code": 401, "message": "no"}), AuthRequired),
+            (json!({"code": "403", "message": "no"}), AuthRequired),
+            (
+                json!({"code": 403, "message": "no", "data": known, "details": known}),
+                Rpc,
+            ),
+            (json!({"code": 404, "message": "no"}), Rpc),
+        ] {
+            for transport in ALL {
+                let found = task(transport, json!({ "error": error })).unwrap_err();
+                assert_eq!(found.kind, kind, "{transport:?} {error}");
             }
         }
     }

@@ -169,8 +169,12 @@ fn inner(body: &Value) -> &Value {
     body.get("error").filter(|e| e.is_object()).unwrap_or(body)
 }
 
-/// Returns the error in a body, if there is one.
-pub(super) fn parse(body: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
+/// Returns the error in a body, if there is one. `status` is that of its response, and the number of an error without a code.
+pub(super) fn parse(
+    body: &Value,
+    status: Option<StatusCode>,
+    secrets: &PeerSecrets,
+) -> Option<PeerError> {
     let inner = inner(body);
     let text = |key: &str| inner.get(key).and_then(Value::as_str);
     let code = code(inner);
@@ -188,6 +192,7 @@ pub(super) fn parse(body: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
         .or_else(|| reason.and_then(rpc_code));
     let number = rpc_code
         .or(code)
+        .or(status.map(|status| status.as_u16().into()))
         .map(|code| format!(" {code}"))
         .unwrap_or_default();
     let message = match message {
@@ -198,9 +203,9 @@ pub(super) fn parse(body: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
         PeerErrorKind::Rpc,
         format!("the peer responded with error{number}{message}"),
     );
-    error.kind = kind_of(reason);
     error.rpc_code = rpc_code;
     error.http_status = status_of(code);
+    error.kind = kind_of(reason, error.http_status);
     error.rpc_data = inner
         .get("details")
         .filter(|details| details.is_array() && encoded_bytes(details) <= MAX_ERROR_DATA)
@@ -230,10 +235,13 @@ pub(super) fn reason_in(details: &Value) -> Option<&str> {
     details.find_map(|detail| detail.get("reason").and_then(Value::as_str))
 }
 
-/// Returns the kind of an error with this reason. A peer may require a credential in a response or in a stream.
-pub(super) fn kind_of(reason: Option<&str>) -> PeerErrorKind {
-    match reason.and_then(ErrorReason::from_name) {
-        Some(ErrorReason::Unauthenticated) => PeerErrorKind::AuthRequired,
+/// Returns the kind of an error with this reason, or this HTTP status as its code. A peer may require a credential in a
+/// response or in a stream.
+pub(super) fn kind_of(reason: Option<&str>, http_status: Option<u16>) -> PeerErrorKind {
+    match (reason.and_then(ErrorReason::from_name), http_status) {
+        (Some(ErrorReason::Unauthenticated), _) | (None, Some(401 | 403)) => {
+            PeerErrorKind::AuthRequired
+        }
         _ => PeerErrorKind::Rpc,
     }
 }
@@ -252,9 +260,13 @@ mod error_body_tests {
     use serde_json::json;
 
     fn parsed(body: Value) -> Option<(Option<i64>, String)> {
+        parsed_with(None, body)
+    }
+
+    fn parsed_with(status: Option<StatusCode>, body: Value) -> Option<(Option<i64>, String)> {
         let url = url::Url::parse("http://a.example/").unwrap();
         let secrets = PeerSecrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
-        parse(&body, &secrets).map(|error| (error.rpc_code, error.message))
+        parse(&body, status, &secrets).map(|error| (error.rpc_code, error.message))
     }
 
     #[test]
@@ -290,6 +302,24 @@ mod error_body_tests {
                 "the peer responded with error: the task is gone".into()
             ))
         );
+    }
+
+    #[test]
+    fn error_without_a_code_has_the_status() {
+        for (body, text) in [
+            (json!({"detail": "too long"}), "error 413: too long"),
+            (json!({"message": "too long"}), "error 413: too long"),
+            (
+                json!({"code": 3, "message": "too long"}),
+                "error 3: too long",
+            ),
+            (json!({"code": -32602}), "error -32602 without a message"),
+        ] {
+            let found = parsed_with(Some(StatusCode::PAYLOAD_TOO_LARGE), body).unwrap();
+            assert_eq!(found.1, format!("the peer responded with {text}"));
+        }
+        let unknown_path = json!({"detail": "Not Found"});
+        assert_eq!(parsed_with(Some(StatusCode::NOT_FOUND), unknown_path), None);
     }
 
     #[test]

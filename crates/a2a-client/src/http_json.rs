@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -230,8 +230,8 @@ pub(super) fn is_unknown_path(error: &PeerError) -> bool {
     error.kind == PeerErrorKind::HttpStatus && matches!(error.http_status, Some(404 | 405))
 }
 
-fn parse_error(body: Value, secrets: &PeerSecrets) -> Option<PeerError> {
-    parse(&body, secrets)
+fn parse_error(body: Value, status: StatusCode, secrets: &PeerSecrets) -> Option<PeerError> {
+    parse(&body, Some(status), secrets)
 }
 
 #[cfg(test)]

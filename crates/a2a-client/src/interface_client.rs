@@ -380,7 +380,7 @@ impl InterfaceClient {
     ) -> PeerError {
         let parsed = response_json::error_body(body)
             .filter(|body| !may_be_of_gateway(status) || names_protocol_error(body))
-            .and_then(|body| parse_error(body, &self.secrets));
+            .and_then(|body| parse_error(body, status, &self.secrets));
         let mut error =
             parsed.unwrap_or_else(|| from_status("endpoint", status, headers, body, &self.secrets));
         error.http_status = Some(status.as_u16());
@@ -409,8 +409,8 @@ fn same_origin(one: &Url, other: &Url) -> bool {
     one[..Position::BeforePath] == other[..Position::BeforePath] || one.origin() == other.origin()
 }
 
-/// Reads the error in a body, if there is one.
-pub(super) type ParseError = fn(Value, &PeerSecrets) -> Option<PeerError>;
+/// Reads the error in the body of a response with this status, if there is one.
+pub(super) type ParseError = fn(Value, StatusCode, &PeerSecrets) -> Option<PeerError>;
 
 /// The response to a request for a stream.
 pub(super) enum StreamResponse {

@@ -188,12 +188,11 @@ fn read(json: &Value) -> Result<Card, String> {
 fn interfaces_1_0(card: &Map<String, Value>) -> Vec<Interface> {
     let list = items(field(card, "supportedInterfaces")).iter();
     let all = list.filter_map(|entry| {
-        let transport = text(member(entry, "protocolBinding"));
         Some(Interface {
             version: text(member(entry, "protocolVersion")),
             tenant: text(member(entry, "tenant")),
             ..Interface::new(
-                transport.unwrap_or_else(default_transport),
+                transport_of(entry).unwrap_or_else(default_transport),
                 text(member(entry, "url"))?,
             )
         })
@@ -209,7 +208,7 @@ fn interface_at_base(card: &Map<String, Value>) -> Option<Interface> {
         .iter()
         .find(|entry| is_empty(member(entry, "url")))
     {
-        let transport = text(member(entry, "protocolBinding")).unwrap_or_else(default_transport);
+        let transport = transport_of(entry).unwrap_or_else(default_transport);
         return Some(Interface {
             version: text(member(entry, "protocolVersion")),
             tenant: text(member(entry, "tenant")),
@@ -221,6 +220,11 @@ fn interface_at_base(card: &Map<String, Value>) -> Option<Interface> {
         version: Some(text(field(card, "protocolVersion")).unwrap_or_else(|| "0.3".into())),
         ..Interface::new(transport, "")
     })
+}
+
+/// Returns the transport of an interface by its name in 1.0 or 0.3: cards mix them.
+fn transport_of(entry: &Value) -> Option<String> {
+    text(member(entry, "protocolBinding")).or_else(|| text(member(entry, "transport")))
 }
 
 /// Returns the default transport of an interface.
@@ -312,8 +316,7 @@ fn skill(json: &Value) -> Result<Skill, String> {
 fn interfaces_of(list: Option<&Value>) -> impl Iterator<Item = Interface> {
     items(list).iter().filter_map(|entry| {
         Some(Interface::new(
-            // 1.0 has another name for it.
-            text(member(entry, "transport")).or_else(|| text(member(entry, "protocolBinding")))?,
+            transport_of(entry)?,
             text(member(entry, "url"))?,
         ))
     })

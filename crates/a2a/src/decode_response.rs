@@ -231,6 +231,14 @@ impl Reader {
         if self.omits_defaults() {
             update.entry("lastChunk").or_insert(Value::Bool(false));
         }
+        for name in ["append", "lastChunk"] {
+            if let Some(flag) = update
+                .get_mut(name)
+                .filter(|flag| !flag.is_boolean() && !flag.is_null())
+            {
+                *flag = Value::Bool(*flag == "true" || *flag == 1);
+            }
+        }
         if let Some(artifact) = update.get_mut("artifact") {
             *artifact = self.artifact(artifact.take());
         }
@@ -255,15 +263,17 @@ impl Reader {
     /// Reads the parts of a message or artifact. Their name is `content` in the proto of 0.3, where some servers write a
     /// text.
     fn parts(self, owner: &mut Map<String, Value>) {
-        if owner.get("content").is_some_and(is_filled)
-            && !owner.get("parts").is_some_and(is_filled)
-            && let Some(content) = owner.remove("content")
-        {
-            let parts = match content {
-                Value::String(text) => json!([text_part(text)]),
-                parts => parts,
-            };
-            owner.insert("parts".into(), parts);
+        for name in ["content", "text"] {
+            if owner.get(name).is_some_and(is_filled)
+                && !owner.get("parts").is_some_and(is_filled)
+                && let Some(content) = owner.remove(name)
+            {
+                let parts = match content {
+                    Value::String(text) => json!([text_part(text)]),
+                    parts => parts,
+                };
+                owner.insert("parts".into(), parts);
+            }
         }
         match owner.get_mut("parts") {
             Some(Value::Array(parts)) => {

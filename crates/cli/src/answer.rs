@@ -16,6 +16,18 @@ pub(super) fn summary(envelope: &Value) -> &Value {
     }
 }
 
+/// Returns whether an answer to a message is complete, and without any text of its own.
+pub(super) fn lacks_content(envelope: &Value) -> bool {
+    let summary = &envelope["summary"];
+    let state = &summary["continuation"]["task"]["status"];
+    envelope["ok"] == true
+        && matches!(envelope["action"].as_str(), Some("send" | "watch"))
+        && (summary["response_kind"] == "message" || state == "completed")
+        && summary["message_text"].is_null()
+        && summary["status_message"].is_null()
+        && !summary["group"].is_object()
+}
+
 /// Returns the answers that `raw` of a result has: the events of a stream, or the one answer.
 fn answers(raw: &Value) -> &[Value] {
     let events = raw["events"].as_array().map(Vec::as_slice);
@@ -122,6 +134,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn completed_task_without_text_lacks_content_also_with_artifacts() {
+        let part = json!({"kind": "text", "value": "hidden"});
+        for (summary, lacks) in [
+            (
+                json!({"artifacts": [{"artifactId": "a", "parts": [part]}]}),
+                true,
+            ),
+            (json!({"artifacts": []}), true),
+            (json!({"message_text": "shown"}), false),
+        ] {
+            let mut envelope = json!({"ok": true, "action": "send", "summary": summary});
+            envelope["summary"]["continuation"] = json!({"task": {"status": "completed"}});
+            assert_eq!(lacks_content(&envelope), lacks, "{envelope}");
+        }
+    }
 
     #[test]
     fn pieces_of_text_are_one_text() {

@@ -74,6 +74,7 @@ pub(super) fn call_error(
         _ => None,
     };
     let message = invalid.unwrap_or_else(|| peers.with_source(&text::line(message)));
+    let message = text::with_error_data(message, &details["rpcData"]);
     (message, hint(envelope, peers, about))
 }
 

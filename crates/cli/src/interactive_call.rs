@@ -326,7 +326,7 @@ fn print_outcome(
         let about = context.about(task_options.as_deref());
         print_call_error(envelope, &context.target.peers, missing, about);
     }
-    if lacks_content(envelope) && !shown.has_text() {
+    if answer::lacks_content(envelope) && !shown.has_text() {
         note("the agent's answer has nothing that can be shown; `--json` prints it as it came");
     }
     if let Some(message) = summary(envelope)["card_warning"]["message"].as_str() {
@@ -366,19 +366,22 @@ fn print_outcome(
     let summary = summary(envelope);
     let state = continuation["task"]["status"].as_str();
     let unknown = state.filter(|state| TaskState::from_name(state).is_foreign());
+    let cause = match text::field(summary, "query_error") {
+        cause if cause.is_empty() => cause,
+        cause => format!(": {cause}"),
+    };
     match (&summary["incomplete"], &summary["wait_expired"], unknown) {
         (Value::Bool(true), Value::Bool(true), _) => {
-            let cause = text::line(summary["query_error"].as_str().unwrap_or_default());
             note(format!(
-                "the latest queries of the task failed; it may go on: {cause}"
+                "the latest state of the task is not certain; it may go on{cause}"
             ));
         }
         (Value::Bool(true), _, Some(state)) => note(format!(
             "the agent reports the state `{state}`, which A2A does not define"
         )),
-        (Value::Bool(true), _, None) => {
-            note("the agent reports no more; part of the result may be missing");
-        }
+        (Value::Bool(true), _, None) => note(format!(
+            "the agent reports no more; part of the result may be missing{cause}"
+        )),
         _ => {}
     }
     if summary["wait_expired"] == true {
@@ -413,19 +416,6 @@ fn print_outcome(
     let status_text = status_text.filter(|status_text| !shown.has_shown(status_text));
     let keeps_tasks = keeps_tasks(summary);
     print_next_steps(continuation, status_text.as_deref(), keeps_tasks, context);
-}
-
-/// Returns whether an answer to a message is complete, and without any text or artifact.
-fn lacks_content(envelope: &Value) -> bool {
-    let summary = &envelope["summary"];
-    let state = &summary["continuation"]["task"]["status"];
-    envelope["ok"] == true
-        && matches!(envelope["action"].as_str(), Some("send" | "watch"))
-        && (summary["response_kind"] == "message" || state == "completed")
-        && summary["message_text"].is_null()
-        && summary["status_message"].is_null()
-        && summary["artifacts"].as_array().is_none_or(Vec::is_empty)
-        && !summary["group"].is_object()
 }
 
 /// Returns whether a later command can continue the task of a result: some gateways keep none.

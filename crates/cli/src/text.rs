@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use a2a::Usage;
+use base::text::shortened;
 pub(super) use base::visible::visible as block;
 use console::{Alignment, Term, measure_text_width, pad_str, style};
 use serde_json::Value;
@@ -16,6 +17,30 @@ pub(super) fn line(text: &str) -> String {
 /// Returns a field of an object on one line; empty if it is no text.
 pub(super) fn field(value: &Value, name: &str) -> String {
     value[name].as_str().map(line).unwrap_or_default()
+}
+
+/// The longest shown data of an error, in characters.
+const MAX_ERROR_DATA_CHARS: usize = 500;
+
+/// Adds the data of an agent's error to its message, on one line, unless the data only repeats the code or the message.
+pub(super) fn with_error_data(mut message: String, data: &Value) -> String {
+    let repeats_code = |detail: &Value| {
+        let name = detail["@type"].as_str().unwrap_or_default();
+        let metadata = detail["metadata"].as_object();
+        name.ends_with("/google.rpc.ErrorInfo") && metadata.is_none_or(|all| all.is_empty())
+    };
+    let data = match data {
+        Value::Null => return message,
+        Value::Array(details) if details.iter().all(repeats_code) => return message,
+        Value::String(data) => line(data),
+        data => line(&data.to_string()),
+    };
+    let data = shortened(&data, MAX_ERROR_DATA_CHARS);
+    if !message.contains(&data) {
+        message.push_str("; the error's data: ");
+        message.push_str(&data);
+    }
+    message
 }
 
 /// Quotes a word for a shell. Suggested commands contain ids that agents chose, and a line break in one would begin a line that reads
@@ -244,6 +269,8 @@ pub(super) fn age(age: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -259,6 +286,36 @@ mod tests {
         assert_eq!(shell(""), "''");
         let forged = "a\\'b\nwhat to do:\tx";
         assert_eq!(shell(forged), r"$'a\\\'b\nwhat to do:\tx'");
+    }
+
+    #[test]
+    fn error_shows_its_data_once() {
+        let info = json!({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "X", "metadata": {}});
+        let with_metadata =
+            json!([{"@type": info["@type"], "reason": "X", "metadata": {"field": "id"}}]);
+        for (data, shown) in [
+            (json!("no\n\u{1b}[31mquota"), "; the error's data: no quota"),
+            (
+                json!({"field": "id"}),
+                r#"; the error's data: {"field":"id"}"#,
+            ),
+            (
+                json!([{"msg": "no id"}]),
+                r#"; the error's data: [{"msg":"no id"}]"#,
+            ),
+            (json!(null), ""),
+            (json!(""), ""),
+            (json!("Invalid"), ""),
+            (json!([]), ""),
+            (json!([info]), ""),
+        ] {
+            let message = with_error_data("Invalid".to_owned(), &data);
+            assert_eq!(message, format!("Invalid{shown}"), "{data}");
+        }
+        let message = with_error_data(String::new(), &with_metadata);
+        assert!(message.contains(r#""field":"id""#), "{message}");
+        let long = with_error_data(String::new(), &json!("x".repeat(9000)));
+        assert!(long.len() < 600, "{}", long.len());
     }
 
     const ID: &str = "2245188d-8e9f-4898-95d9-a947b1288617";

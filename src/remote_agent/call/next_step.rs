@@ -27,7 +27,7 @@ impl Call<'_> {
         }
         match (self.wait_expired, self.incomplete) {
             (true, _) if has_handle && self.query_error.is_some() => Some(
-                "The latest queries of the task failed, so its state is not certain. Call watch with this task_handle or continuation to wait for more, or status to look once.",
+                "The latest queries of the task failed or its events cannot be read, so its state is not certain. Call watch with this task_handle or continuation to wait for more, or status to look once.",
             ),
             (true, _) if has_handle => Some(
                 "The task goes on. Call watch with this task_handle or continuation to wait for more, or status to look once.",

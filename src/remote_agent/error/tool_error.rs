@@ -279,7 +279,13 @@ mod tests {
             (Rpc, None, Some(500), failed, failed),
             (Rpc, None, Some(501), unsupported, unsupported),
             (Rpc, Some(-32004), Some(501), unsupported, unsupported),
-            (HttpStatus, None, Some(503), "details.http_status", MAYBE),
+            (
+                HttpStatus,
+                None,
+                Some(503),
+                "The message has the status",
+                MAYBE,
+            ),
             (Rpc, Some(-32602), Some(500), "change", "change"),
             (Rpc, None, Some(400), "change", "change"),
         ] {

@@ -54,6 +54,22 @@ fn newer_card_lists_its_interfaces_with_version_and_tenant() {
 }
 
 #[test]
+fn transport_of_an_interface_has_the_name_of_either_version() {
+    let of = |name: &str| json!([{"url": "http://a/rest", name: "HTTP+JSON"}]);
+    let empty = json!([{"url": "", "transport": "HTTP+JSON"}]);
+    for card in [
+        json!({ "supportedInterfaces": of("protocolBinding") }),
+        json!({ "supportedInterfaces": of("transport") }),
+        json!({ "supportedInterfaces": empty }),
+        json!({ "additionalInterfaces": of("transport") }),
+        json!({ "additionalInterfaces": of("protocol_binding") }),
+    ] {
+        let interfaces = read(&card).unwrap().interfaces;
+        assert_eq!(interfaces[0].transport, "HTTP+JSON", "{card}");
+    }
+}
+
+#[test]
 fn newer_interfaces_replace_older_ones() {
     let card = json!({
         "url": "http://a/old", "preferredTransport": "JSONRPC", "protocolVersion": "0.3",

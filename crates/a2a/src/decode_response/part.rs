@@ -89,10 +89,13 @@ pub(super) fn read(mut part: Map<String, Value>, dialect: Dialect) -> Value {
             for (name, canonical) in [
                 (content, if content == "raw" { "bytes" } else { "uri" }),
                 ("filename", "name"),
+                ("name", "name"),
                 ("mediaType", "mimeType"),
+                ("mimeType", "mimeType"),
+                ("mime_type", "mimeType"),
             ] {
                 if let Some(value) = part.remove(name).filter(|value| !value.is_null()) {
-                    file.insert(canonical.into(), value);
+                    file.entry(canonical).or_insert(value);
                 }
             }
             file_members(&mut file);
@@ -258,5 +261,44 @@ fn normalize_base64(bytes: &mut String) {
     let tail = &bytes.as_bytes()[bytes.len() / 4 * 4..];
     if STANDARD.decode([tail, missing.as_bytes()].concat()).is_ok() {
         bytes.push_str(missing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part_1_0(part: Value) -> Value {
+        read(part.as_object().cloned().unwrap_or_default(), Dialect::V1_0)
+    }
+
+    #[test]
+    fn part_type_follows_its_only_member() {
+        let all = json!({"text": "", "raw": "", "url": "https://f/x", "filename": "", "mediaType": "", "data": null});
+        assert_eq!(
+            part_1_0(all),
+            json!({"kind": "file", "file": {"uri": "https://f/x"}})
+        );
+        assert_eq!(
+            part_1_0(json!({"text": ""})),
+            json!({"kind": "text", "text": ""})
+        );
+        assert_eq!(part_1_0(json!({"odd": 1})), json!({"odd": 1}));
+    }
+
+    #[test]
+    fn file_of_1_0_is_read_with_the_names_of_0_3() {
+        for (part, file) in [
+            (
+                json!({"raw": "aGk=", "name": "a.txt", "mimeType": "text/plain"}),
+                json!({"bytes": "aGk=", "name": "a.txt", "mimeType": "text/plain"}),
+            ),
+            (
+                json!({"url": "https://f/x", "filename": "a", "name": "b", "mime_type": "text/plain"}),
+                json!({"uri": "https://f/x", "name": "a", "mimeType": "text/plain"}),
+            ),
+        ] {
+            assert_eq!(part_1_0(part), json!({"kind": "file", "file": file}));
+        }
     }
 }

@@ -101,6 +101,54 @@ async fn state_that_a2a_does_not_define_is_not_polled_for_ever() {
 }
 
 #[tokio::test]
+async fn replay_up_to_a_state_that_a2a_does_not_define_is_not_read_for_ever() {
+    let events = vec![
+        task("working", json!([])),
+        piece("a", "one two", false),
+        status("pondering"),
+    ];
+    let replays = SubscribeReply::Events(events, StreamEnd::Close);
+    let odd = PollReply::Task(task("pondering", json!([])));
+    let fixture = streams(vec![replays; 20], vec![odd]);
+    let result = fixture.call(send()).await;
+    assert_eq!(state(&result), "pondering", "{result}");
+    assert_eq!(result["summary"]["incomplete"], true, "{result}");
+    assert_eq!(
+        fixture.calls()[..4],
+        ["stream", "subscribe", "subscribe", "get"]
+    );
+    assert_eq!(text(&result), "one two", "{result}");
+}
+
+#[tokio::test]
+async fn unreadable_event_is_named_where_the_result_lacks_it() {
+    let unsupported = PollReply::Refused(PeerErrorKind::Rpc);
+    for (end, polls, is_named) in [
+        (StreamEnd::Hang, vec![], true),
+        (StreamEnd::Close, vec![unsupported], true),
+        (StreamEnd::Close, vec![done()], false),
+    ] {
+        let events = vec![task("working", json!([])), Value::Null];
+        let fixture = streamed(events, end, polls);
+        let result = fixture.call(within(send(), 300)).await;
+        let cause = result["summary"]["query_error"].as_str();
+        let names = cause.is_some_and(|cause| cause.starts_with("an event of the stream cannot"));
+        assert_eq!(names, is_named, "{result}");
+        assert_eq!(result["summary"]["incomplete"] == true, is_named);
+    }
+}
+
+#[tokio::test]
+async fn snapshot_has_what_an_unreadable_event_had() {
+    let events = vec![Value::Null, task("working", json!([]))];
+    let result = streamed(events, StreamEnd::Hang, vec![])
+        .call(within(send(), 300))
+        .await;
+    assert_eq!(result["summary"]["wait_expired"], true, "{result}");
+    assert!(result["summary"]["query_error"].is_null(), "{result}");
+}
+
+#[tokio::test]
 async fn unreadable_event_is_skipped_and_the_ended_task_fetched() {
     let events = vec![
         task("working", json!([])),
