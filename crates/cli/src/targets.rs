@@ -115,9 +115,7 @@ pub(super) async fn check(instance: &Instance, alias: &str) -> (String, Value) {
         return (name, error.clone());
     }
     if let Some(place) = card_place(seen) {
-        note(format_args!(
-            "{place}; check the path, if another agent was meant"
-        ));
+        note(place);
     }
     // Uses the address, the transport and the credential of a message, and changes nothing at the agent.
     let request =
@@ -140,7 +138,9 @@ pub(super) async fn check(instance: &Instance, alias: &str) -> (String, Value) {
 pub(super) fn card_place(target: &Value) -> Option<String> {
     let place = text::line(target["card_url"].as_str()?);
     let below = field(target, "target_url");
-    Some(format!("card found at {place}, not under {below}"))
+    Some(format!(
+        "card found at {place}, not under {below}; check the path, if another agent was meant"
+    ))
 }
 
 fn show(
