@@ -306,12 +306,9 @@ fn card_problem(
     };
     let message = peers.with_source(&field(error, "message"));
     if Reason::in_error(error) == Some(Reason::CredentialUnresolved)
-        && let Some(unset) = missing.named_in(&message).next()
+        && let Some(sentence) = peers.unset_sentence(missing, &message)
     {
-        return Some(paragraphs(&[format!(
-            "{alias}: {}",
-            peers.unset_sentence(unset)
-        )]));
+        return Some(paragraphs(&[format!("{alias}: {sentence}")]));
     }
     let hint = hints::agent_hint(error, &alias, peers, is_local(target));
     let mut texts = vec![format!("{alias}: {message}")];
