@@ -423,7 +423,10 @@ impl RunHandle {
                         tokio::time::sleep(REPEAT_DELAY).await;
                         None
                     }
-                    Some(outcome) => return outcome,
+                    Some(outcome) => {
+                        let address = self.runs.gateway.connection().url;
+                        return outcome::for_client(outcome, &address);
+                    }
                     None => continue,
                 },
                 Some(Err(error)) => Some(error),

@@ -77,16 +77,38 @@ pub(super) fn outcome(error: &PeerError, address: &str) -> Outcome {
         _ => None,
     };
     let text = match public {
-        Some(fault) => {
-            let reason = reason(error.kind);
-            tracing::warn!(reason, "a run failed: {}", for_operator(error));
-            format!(
-                "the gateway of the server's agents {fault}; the server's log has the cause for its operator, who checks the gateway with `{GATEWAY_STATUS}`"
-            )
-        }
+        Some(fault) => hide(error, fault),
         None => error.message.clone(),
     };
     failed_as(error.kind, text)
+}
+
+/// Returns the outcome that the client gets if the gateway's last event of the run has `ended` it: without the text of a failed
+/// connection, and without the gateway's address.
+pub(super) fn for_client(ended: Outcome, address: &str) -> Outcome {
+    let lost = |text| PeerError::new(PeerErrorKind::Gateway(E::ConnectionReset), text);
+    match ended {
+        Outcome::Failed { reason, text } if reason == UNREACHABLE => Outcome::Failed {
+            reason,
+            text: hide(&lost(text), "does not accept connections"),
+        },
+        Outcome::Failed { reason, text } if text.contains(address) => Outcome::Failed {
+            reason,
+            text: hide(&lost(text), "answers the server with an error"),
+        },
+        Outcome::Rejected(text) if text.contains(address) => {
+            Outcome::Rejected(hide(&lost(text), "answers the server with an error"))
+        }
+        ended => ended,
+    }
+}
+
+/// Logs an error for the operator. Returns the text for the client.
+fn hide(error: &PeerError, fault: &str) -> String {
+    tracing::warn!("a run failed: {}", for_operator(error));
+    format!(
+        "the gateway of the server's agents {fault}; the server's log has the cause for its operator, who checks the gateway with `{GATEWAY_STATUS}`"
+    )
 }
 
 fn failed_as(kind: PeerErrorKind, text: String) -> Outcome {
@@ -219,6 +241,24 @@ mod tests {
                 text: failure.to_owned(),
             };
             assert_eq!(failed(failure.to_owned()), expected);
+        }
+    }
+
+    #[test]
+    fn client_reads_the_failure_of_its_agent_and_not_of_the_connection() {
+        for (failure, is_shown) in [
+            ("1003 CONNECTION_RESET: the gateway stops", false),
+            (
+                "5002 AUTH_FAILED: no, during the handshake with `ws://127.0.0.1:1`",
+                false,
+            ),
+            ("2005 INVALID_CONTENT: no, `ws://127.0.0.1:1`", false),
+            ("5004 PERMISSION_DENIED: /srv is read-only", true),
+            ("no model", true),
+        ] {
+            let text = text(for_client(failed(failure.to_owned()), ADDRESS));
+            assert_eq!(text == failure, is_shown, "{text}");
+            assert_eq!(text.contains(GATEWAY_STATUS), !is_shown, "{text}");
         }
     }
 
