@@ -241,7 +241,7 @@ function checkAgent(add, target, place, here) {
   const [pinned, hasChanged] = pinState(target) ?? [];
   if (pinned) add("pin", hasChanged ? "warning" : "info", `${who}: ${pinned}`, hasChanged ? PIN_REPAIR : undefined);
   if (target.card_url) {
-    add("card", "warning", `${who}: card found at ${line(target.card_url)}, not under its address`, "If another agent was meant, correct the path; else leave the path out, or set `cardUrl`.");
+    add("card", "info", `${who}: card found at ${line(target.card_url)}, not under its address; check the path, if another agent was meant`);
   }
   if (skew) {
     const side = skew > 0 ? "ahead of" : "behind";

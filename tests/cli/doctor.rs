@@ -41,6 +41,7 @@ async fn card_at_the_origin_of_a_wrong_path_is_named() {
         assert_exit_code(&output, 0);
         let all = output.stdout + &output.stderr;
         assert_eq!(all.matches(&shown).count(), 1, "{args:?}: {all}");
+        assert!(!all.contains("warning"), "{args:?}: {all}");
         let right = run(&[args[0], "--url", origin]).await;
         assert!(!right.stdout.contains("card found at"), "{}", right.stdout);
     }

@@ -12,7 +12,7 @@ mod targets;
 use std::{
     io::{BufRead, BufReader},
     path::Path,
-    process::Child,
+    process::{Child, Command},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -34,7 +34,11 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl GatewayProcess {
     fn start(args: &[&str]) -> Self {
-        let mut child = command(args).spawn().unwrap();
+        Self::spawn(command(args))
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
         // Ends with the process.

@@ -27,10 +27,10 @@ fn is_plausible_name(text: &str) -> bool {
     is_identifier && !text.is_empty() && text.len() <= MAX_SHOWN_NAME_BYTES && !is_random
 }
 
-/// Returns how messages show the reference to a secret: as `SOURCE:ID`, with the length of an id that may be the secret itself.
+/// Returns how messages show the reference to a secret: as `SOURCE:ID`, without an id that may be the secret itself.
 pub fn shown_reference(source: &str, id: &str) -> String {
     match source == "env" && variable_fault(id).is_some() {
-        true => format!("env:({} characters)", id.chars().count()),
+        true => "env:…".to_owned(),
         false => format!("{source}:{id}"),
     }
 }
@@ -82,6 +82,8 @@ mod tests {
                 + &format!("{secret:?}")
                 + &secret.value().unwrap_err();
             assert!(!shown.contains(value), "{shown}");
+            let length = value.chars().count().to_string();
+            assert!(!shown.contains(&length), "{shown}");
         }
     }
 }

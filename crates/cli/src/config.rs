@@ -170,7 +170,8 @@ impl UnsetVariables {
         self.0.iter()
     }
 
-    /// Returns the missing variables that the library's error `text` names as `SOURCE:ID`.
+    /// Returns the missing variables that the library's error `text` names as `SOURCE:ID`: all whose name may be the secret
+    /// itself, if it names such a one.
     pub fn named_in(&self, text: &str) -> impl Iterator<Item = &UnsetVariable> {
         self.iter().filter(move |unset| {
             text.contains(&format!("`{}`", shown_reference("env", &unset.variable)))
@@ -363,17 +364,21 @@ mod tests {
     #[test]
     fn value_in_place_of_a_name_is_not_shown() {
         let value = "rat_Hf7ZqP0aXw";
-        let config = json!({"gateway": {"token": {"source": "env", "id": value}}}).to_string();
+        let gateway = json!({"token": {"source": "env", "id": value}});
+        let header = json!({"A": {"source": "env", "id": "a password"}});
+        let config = json!({"gateway": gateway, "targets": [{"headers": header}]}).to_string();
         let (_, missing) = resolve(&config, |_| None).unwrap();
-        let unset = missing
-            .named_in("the token `env:(14 characters)` is not there")
-            .next()
-            .unwrap();
-        let shown = unset.sentence() + &unset.repair(None);
-        assert!(
-            !shown.contains(value) && shown.contains("not its value"),
-            "{shown}"
-        );
+        let named = missing.named_in("the token `env:…` is not there");
+        let shown: Vec<_> = named
+            .map(|unset| unset.sentence() + &unset.repair(None))
+            .collect();
+        for (shown, path) in shown.iter().zip(["/gateway/token", "/targets/0/headers/A"]) {
+            assert!(
+                !shown.contains(value) && shown.contains("not its value") && shown.contains(path),
+                "{shown}"
+            );
+        }
+        assert_eq!(shown.len(), 2, "{shown:?}");
     }
 
     #[test]

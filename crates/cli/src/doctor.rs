@@ -43,9 +43,6 @@ const ISSUER_TIMEOUT: Duration = Duration::from_secs(10);
 const ISSUER_REPAIR: &str =
     "Correct `auth` of the target: no person can sign in, and no token is renewed, until then.";
 
-/// The repair of an address whose path has no card.
-const PLACE_REPAIR: &str = "If another agent was meant, correct the path of its address; else leave the path out, or set `cardUrl`.";
-
 /// The fix for a card that is not the accepted one.
 const PIN_REPAIR: &str = "Look at the changes, and accept them with `--accept` if they are those of the agent's operator.";
 
@@ -267,7 +264,7 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
             }
         }
         if let Some(place) = targets::card_place(target) {
-            findings.warn("card", format!("{alias}: {place}"), PLACE_REPAIR);
+            findings.ok("card", format!("{alias}: {place}"));
         }
         if let Some(seconds) = target["clock_skew_seconds"].as_i64() {
             let side = if seconds > 0 { "ahead of" } else { "behind" };

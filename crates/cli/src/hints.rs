@@ -58,9 +58,9 @@ pub(super) fn call_error(
         .unwrap_or("the library's answer is not one of its results; this is a bug of the plugin");
     let reason = Reason::in_error(error);
     if reason == Some(Reason::CredentialUnresolved)
-        && let Some(unset) = missing.named_in(message).next()
+        && let Some(sentence) = peers.unset_sentence(missing, message)
     {
-        return (peers.unset_sentence(unset), None);
+        return (sentence, None);
     }
     let details = &error["details"];
     if lacks_target(details) && about.alias.is_none() && peers.aliases().is_empty() {

@@ -115,9 +115,7 @@ pub(super) async fn check(instance: &Instance, alias: &str) -> (String, Value) {
         return (name, error.clone());
     }
     if let Some(place) = card_place(seen) {
-        note(format_args!(
-            "{place}; check the path, if another agent was meant"
-        ));
+        note(place);
     }
     // Uses the address, the transport and the credential of a message, and changes nothing at the agent.
     let request =
@@ -140,7 +138,9 @@ pub(super) async fn check(instance: &Instance, alias: &str) -> (String, Value) {
 pub(super) fn card_place(target: &Value) -> Option<String> {
     let place = text::line(target["card_url"].as_str()?);
     let below = field(target, "target_url");
-    Some(format!("card found at {place}, not under {below}"))
+    Some(format!(
+        "card found at {place}, not under {below}; check the path, if another agent was meant"
+    ))
 }
 
 fn show(
@@ -306,12 +306,9 @@ fn card_problem(
     };
     let message = peers.with_source(&field(error, "message"));
     if Reason::in_error(error) == Some(Reason::CredentialUnresolved)
-        && let Some(unset) = missing.named_in(&message).next()
+        && let Some(sentence) = peers.unset_sentence(missing, &message)
     {
-        return Some(paragraphs(&[format!(
-            "{alias}: {}",
-            peers.unset_sentence(unset)
-        )]));
+        return Some(paragraphs(&[format!("{alias}: {sentence}")]));
     }
     let hint = hints::agent_hint(error, &alias, peers, is_local(target));
     let mut texts = vec![format!("{alias}: {message}")];

@@ -54,22 +54,22 @@ impl CommandBackend {
         self
     }
 
-    /// Asks the shell whether it finds the program of the command, without running it. A command that does not begin with the
-    /// name of a program is not checked.
+    /// Asks the shell whether it finds the program of the command, without running it. Returns whether it checked that: a command
+    /// that does not begin with the name of a program is not checked.
     ///
     /// # Errors
     /// The shell does not find it; its name.
-    pub async fn probe(&self) -> Result<(), String> {
+    pub async fn probe(&self) -> Result<bool, String> {
         let program = self.command.split_whitespace().next().unwrap_or_default();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
         if cfg!(windows) || !program.chars().all(is_plain) {
-            return Ok(());
+            return Ok(false);
         }
         let mut shell = Command::new("sh");
         shell.args(["-c", "command -v -- \"$1\" >/dev/null", "sh", program]);
         let found = shell.stdin(Stdio::null()).status().await;
         match found.is_ok_and(|status| status.success()) {
-            true => Ok(()),
+            true => Ok(true),
             false => Err(program.to_owned()),
         }
     }

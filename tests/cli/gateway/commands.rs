@@ -325,14 +325,17 @@ async fn doctor_explains_offline_agents() {
 async fn doctor_names_backends_that_do_not_exist() {
     let folder = scratch("gateway-doctor-backends");
     let nowhere = free_port();
-    let plugin =
-        json!({"targets": [{"alias": "desk", "baseUrl": format!("http://127.0.0.1:{nowhere}")}]});
+    let address = format!("http://127.0.0.1:{nowhere}");
+    let plugin = json!({"targets": [
+        {"alias": "desk", "baseUrl": address},
+        {"alias": "own", "baseUrl": address, "allowedAgents": ["h"]},
+    ]});
     std::fs::write(folder.join("plugin.json"), plugin.to_string()).unwrap();
     let backends = [
         (
             "a",
-            json!({"run": "no-such-program --fast"}),
-            "`no-such-program`",
+            json!({"run": "/nowhere/no-such-program --fast"}),
+            "`/nowhere/no-such-program`",
         ),
         (
             "b",
@@ -355,6 +358,12 @@ async fn doctor_names_backends_that_do_not_exist() {
             "cannot connect",
         ),
         ("f", json!({"run": "cat"}), "the shell finds"),
+        ("g", json!({"run": "FOO=1 no-such-program"}), "not checked"),
+        (
+            "h",
+            json!({"target": {"alias": "own", "configFile": "plugin.json"}}),
+            "cannot connect",
+        ),
     ];
     let agents = backends
         .iter()
@@ -373,11 +382,58 @@ async fn doctor_names_backends_that_do_not_exist() {
         .collect();
     assert_eq!(found.len(), backends.len(), "{findings}");
     for (finding, (name, _, shown)) in found.iter().zip(&backends) {
-        let severity = if *name == "f" { "ok" } else { "error" };
+        let severity = match *name {
+            "f" | "g" => "ok",
+            _ => "error",
+        };
         assert_eq!(finding["severity"], severity, "{finding}");
         let message = finding["message"].as_str().unwrap();
         assert_contains(message, &[&format!("{name}: "), shown]);
     }
+}
+
+#[tokio::test]
+async fn doctor_warns_of_backends_that_only_the_gateway_can_check() {
+    let folder = scratch("gateway-doctor-environment");
+    let token = json!({"source": "env", "id": "TOKEN_OF_THE_GATEWAY"});
+    let nowhere = free_port();
+    let plugin = json!({"targets": [
+        {"alias": "desk", "baseUrl": format!("http://127.0.0.1:{nowhere}"), "auth": {"type": "bearer", "token": token}},
+    ]});
+    std::fs::write(folder.join("plugin.json"), plugin.to_string()).unwrap();
+    let openclaw =
+        json!({"agent": "main", "url": format!("ws://127.0.0.1:{nowhere}"), "token": token});
+    let agents = json!([
+        {"name": "alpha", "role": "r", "backend": {"run": "./agent.sh"}},
+        {"name": "beta", "role": "r", "backend": {"run": "no-such-program"}},
+        {"name": "charlie", "role": "r", "backend": {"target": {"alias": "desk", "configFile": "plugin.json"}}},
+        {"name": "d", "role": "r", "backend": {"openclaw": openclaw}},
+    ]);
+    let config = json!({"listen": format!("127.0.0.1:{}", free_port()), "agents": agents});
+    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
+    let state = folder.to_str().unwrap();
+    let mut gateway = command(&["gateway", "--json", "--state-dir", state]);
+    gateway.env("TOKEN_OF_THE_GATEWAY", "secret");
+    let mut gateway = GatewayProcess::spawn(gateway);
+    gateway.next();
+    let output = run(&["gateway", "doctor", "--json", "--state-dir", state]).await;
+    let findings = &json_lines(&output)[0]["findings"];
+    let found = findings.as_array().unwrap().iter();
+    let found: Vec<_> = found
+        .filter(|finding| finding["check"] == "backend")
+        .collect();
+    let shown = [
+        "alpha: the shell does not find `./agent.sh`",
+        "beta: the shell does not find `no-such-program`",
+        "charlie: not checked: the environment variable `TOKEN_OF_THE_GATEWAY`",
+        "d: not checked: the environment variable `TOKEN_OF_THE_GATEWAY`",
+    ];
+    assert_eq!(found.len(), shown.len(), "{findings}");
+    for (finding, shown) in found.iter().zip(shown) {
+        assert_eq!(finding["severity"], "warning", "{finding}");
+        assert_contains(finding["message"].as_str().unwrap(), &[shown]);
+    }
+    assert_exit_code(&output, 0);
 }
 
 #[tokio::test]

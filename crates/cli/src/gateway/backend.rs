@@ -11,6 +11,7 @@ use gateway_agent::{
     AgentBackend, AgentSettings, CommandBackend, ModelBackend, ModelSettings, ToolBackend,
 };
 use gateway_server::config::{BackendConfig, ModelConfig, OpenClawConfig, TargetConfig};
+use openclaw_remote_agent::remote_agent::Reason;
 use openclaw_server::config::{GatewayConfig, local_gateway};
 use openclaw_server::executor::state_dir;
 use secrecy::SecretString;
@@ -18,13 +19,14 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::config::{ConfigArgs, VARIABLE, resolve};
+use crate::config::{ConfigArgs, VARIABLE, resolve, unset_reason};
 use crate::credentials::check_variable;
 use crate::exit::Failure;
 use crate::instance::{Instance, Library};
 use crate::text::{field, line};
 use crate::traces::SECRET_VARIABLES;
 use base::config::{Secret, gateway_url};
+use base::variable_name::variable_fault;
 use egress::address::is_this_machine;
 
 /// The maximum size of the instructions for a model, in bytes.
@@ -264,24 +266,60 @@ fn instance(config: &BackendConfig, plugin: &str) -> Result<Instance, Failure> {
     Library::open(false)?.interactive_instance(plugin, file)
 }
 
-/// Checks whether a backend can be reached: the program of a command, the server of a model, or the agent. Starts no agent and
-/// sends no message. Returns what was found.
+/// A fault that the check of a backend found.
+pub(super) struct BackendFault {
+    pub(super) message: String,
+    pub(super) repair: &'static str,
+    /// Whether the gateway may work nevertheless, because its environment or directory is another one.
+    pub(super) is_only_here: bool,
+}
+
+impl BackendFault {
+    fn new(message: impl Into<String>, repair: &'static str) -> Self {
+        Self {
+            message: message.into(),
+            repair,
+            is_only_here: false,
+        }
+    }
+
+    fn unusable(failure: Failure) -> Self {
+        let repair = "Correct the `backend` of this agent in the configuration of the gateway.";
+        Self::new(failure.message, repair)
+    }
+
+    fn unset(variable: &str) -> Self {
+        Self {
+            message: format!(
+                "not checked: the environment variable `{variable}` with its secret {} for this command",
+                unset_reason(variable)
+            ),
+            repair: "Check that the environment of the gateway has it; to check the backend, set it for this command too.",
+            is_only_here: true,
+        }
+    }
+}
+
+/// Checks whether the backend of the agent `name` can be reached: the program of a command, the server of a model, or the agent.
+/// Starts no agent and sends no message. Returns what was found.
 ///
 /// # Errors
 /// What is missing, and the repair.
-pub(super) async fn probe(config: &BackendConfig) -> Result<String, (String, &'static str)> {
-    let unusable = |failure: Failure| {
-        let repair = "Correct the `backend` of this agent in the configuration of the gateway.";
-        (failure.message, repair)
-    };
+pub(super) async fn probe(name: &str, config: &BackendConfig) -> Result<String, BackendFault> {
     if let Some(command) = &config.run {
-        let found = CommandBackend::new(command).probe().await;
-        return match found {
-            Ok(()) => Ok("the shell finds its command".to_owned()),
-            Err(program) => Err((
-                format!("the shell does not find `{program}`, with which its command begins"),
-                "Install it, or correct `run`. The gateway may have another PATH and directory than this command.",
-            )),
+        return match CommandBackend::new(command).probe().await {
+            Ok(true) => Ok("the shell finds its command".to_owned()),
+            Ok(false) => Ok(
+                "its command is not checked: only the shell that runs it knows its program"
+                    .to_owned(),
+            ),
+            Err(program) => Err(BackendFault {
+                message: format!(
+                    "the shell does not find `{program}`, with which its command begins"
+                ),
+                repair: "Install it, or correct `run`. The gateway may have another PATH and directory than this command.",
+                is_only_here: !program.starts_with('/'),
+            }),
         };
     }
     if let Some(model) = &config.model {
@@ -290,32 +328,48 @@ pub(super) async fn probe(config: &BackendConfig) -> Result<String, (String, &'s
             api_key: None,
             ..model.clone()
         };
-        let backend = self::model(&keyless).map_err(unusable)?;
+        let backend = self::model(&keyless).map_err(BackendFault::unusable)?;
         let answer = timeout(PROBE_TIMEOUT, backend.probe()).await;
         let late = |_| Err(format!("no answer within {} s", PROBE_TIMEOUT.as_secs()));
         return match answer.unwrap_or_else(late) {
             Ok(()) => Ok("the server of its model answers".to_owned()),
-            Err(error) => Err((
+            Err(error) => Err(BackendFault::new(
                 format!("its model: {error}"),
                 "Start the server of the model, or correct `model.url`.",
             )),
         };
     }
-    let (plugin, alias) = plugin(config).map_err(unusable)?;
-    let instance = instance(config, &plugin).map_err(unusable)?;
-    let (_, listing) = instance.list_targets(None).await;
+    if let Some(openclaw) = &config.openclaw
+        && let Ok((_, Some(token))) = openclaw_gateway(openclaw)
+        && let Some(variable) = token.variable()
+        && variable_fault(variable).is_none()
+        && secret(&token).is_err()
+    {
+        return Err(BackendFault::unset(variable));
+    }
+    let (plugin, alias) = plugin(config).map_err(BackendFault::unusable)?;
+    let instance = instance(config, &plugin).map_err(BackendFault::unusable)?;
+    let caller = json!({"agent_id": name}).to_string();
+    let (_, listing) = instance.list_targets(Some(caller)).await;
     let summary = &listing["summary"];
     let mut targets = summary["targets"].as_array().into_iter().flatten();
     let alias_shown = line(&alias);
     match targets.find(|target| target["target_alias"] == *alias) {
-        Some(target) if target["last_refresh_error"].is_object() => Err((
-            format!(
-                "its agent `{alias_shown}`: {}",
-                field(&target["last_refresh_error"], "message")
-            ),
-            "Start the agent, or correct its address.",
-        )),
-        Some(target) if target["status"] == "offline" => Err((
+        Some(target) if target["last_refresh_error"].is_object() => {
+            let error = &target["last_refresh_error"];
+            let message = field(error, "message");
+            if Reason::in_error(error) == Some(Reason::CredentialUnresolved) {
+                let mut unset = instance.unset_variables().named_in(&message);
+                if let Some(unset) = unset.find(|one| variable_fault(one.name()).is_none()) {
+                    return Err(BackendFault::unset(unset.name()));
+                }
+            }
+            Err(BackendFault::new(
+                format!("its agent `{alias_shown}`: {message}"),
+                "Start the agent, or correct its address.",
+            ))
+        }
+        Some(target) if target["status"] == "offline" => Err(BackendFault::new(
             format!("its agent `{alias_shown}` is offline"),
             "Start the agent.",
         )),
@@ -326,8 +380,8 @@ pub(super) async fn probe(config: &BackendConfig) -> Result<String, (String, &'s
                 field(&summary["gateway"], "last_error"),
             ];
             let message = format!("no agent is called `{alias_shown}` {refused}{closed}");
-            Err((
-                message.trim_end().to_owned(),
+            Err(BackendFault::new(
+                message.trim_end(),
                 "Start the gateway of the agent, or correct the name.",
             ))
         }

@@ -7,6 +7,7 @@ use base::environment::{Clock as _, SystemEnvironment};
 use base::text::counted;
 
 use collective::{ErrorCode, MAJORITY};
+use futures_util::{StreamExt as _, stream};
 use gateway_bridge::client::{ClientError, ClientErrorKind, Health};
 use gateway_server::config::ServerConfig;
 use listeners::Protocol;
@@ -20,6 +21,9 @@ use crate::{
     output::{Findings, LineWriter},
     text::{self, Table, field},
 };
+
+/// The maximum number of backends that `doctor` checks at the same time.
+const MAX_PROBES: usize = 8;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -334,14 +338,22 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
 
 /// Checks the backends of the agents that the gateway runs itself, also if it does not run.
 async fn check_backends(config: &ServerConfig, findings: &mut Findings) {
-    for agent in &config.agents {
-        let Some(config) = &agent.backend else {
-            continue;
-        };
-        let name = &agent.name;
-        match backend::probe(config).await {
+    let agents = config.agents.iter();
+    let probes = agents.filter_map(|agent| {
+        let (name, backend) = (&agent.name, agent.backend.as_ref()?);
+        Some(async move { (name, backend::probe(name, backend).await) })
+    });
+    let mut probed = stream::iter(probes).buffered(MAX_PROBES);
+    while let Some((name, found)) = probed.next().await {
+        match found {
             Ok(found) => findings.ok("backend", format!("{name}: {found}")),
-            Err((fault, repair)) => findings.error("backend", format!("{name}: {fault}"), repair),
+            Err(fault) => {
+                let message = format!("{name}: {}", fault.message);
+                match fault.is_only_here {
+                    true => findings.warn("backend", message, fault.repair),
+                    false => findings.error("backend", message, fault.repair),
+                }
+            }
         }
     }
 }

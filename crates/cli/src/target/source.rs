@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{PeerArgs, check_url, name_an_agent};
 use crate::{
-    config::UnsetVariable,
+    config::UnsetVariables,
     exit::Failure,
     local,
     openclaw::{self, Loaded, OpenClawFiles},
@@ -116,14 +116,17 @@ impl PeerArgs {
         self.load().ok()?.openclaw
     }
 
-    /// Returns the error for a variable that is not set.
-    pub(crate) fn unset_sentence(&self, unset: &UnsetVariable) -> String {
+    /// Returns the error for the unset variables that an error of the library names; `None` if it names none.
+    pub(crate) fn unset_sentence(&self, missing: &UnsetVariables, error: &str) -> Option<String> {
         let files = self.openclaw();
-        let sentence = unset.sentence_with(files.as_ref().map(|files| files.environment.file()));
-        match self.config_file() {
-            Some(file) => format!("in `{}`, {sentence}", file.display()),
-            None => sentence,
-        }
+        let env_file = files.as_ref().map(|files| files.environment.file());
+        let unset = missing.named_in(error);
+        let sentences: Vec<_> = unset.map(|unset| unset.sentence_with(env_file)).collect();
+        let sentences = sentences.join("; ");
+        (!sentences.is_empty()).then(|| match self.config_file() {
+            Some(file) => format!("in `{}`, {sentences}", file.display()),
+            None => sentences,
+        })
     }
 
     /// Returns the alias of the only agent of a configuration without a default.

@@ -243,11 +243,16 @@ impl Runs {
         self.settings.triad && self.is_collective()
     }
 
+    /// Returns the outcome if a run cannot be started or followed.
+    fn outcome(&self, error: &PeerError) -> Outcome {
+        outcome::outcome(error, &self.gateway.connection().url)
+    }
+
     /// Connects to the gateway, unless an earlier connection has already identified its protocol.
     async fn connect(&self) -> Result<(), Outcome> {
         if self.gateway.connection().dialect.is_none() {
             let connected = self.list_agents().await;
-            connected.map_err(|error| outcome::outcome(&error))?;
+            connected.map_err(|error| self.outcome(&error))?;
         }
         Ok(())
     }
@@ -270,7 +275,7 @@ impl Runs {
         let agents = self
             .list_agents()
             .await
-            .map_err(|error| outcome::outcome(&error))?;
+            .map_err(|error| self.outcome(&error))?;
         agents
             .into_iter()
             .next()
@@ -334,7 +339,7 @@ impl Runs {
                     Ok(stream) => handle.follow(stream, events).await,
                     Err(outcome) => outcome,
                 },
-                Err(error) => outcome::outcome(&error),
+                Err(error) => handle.runs.outcome(&error),
             }
         };
         Ok(handle.until_canceled(work, &cancel).await)
@@ -418,7 +423,10 @@ impl RunHandle {
                         tokio::time::sleep(REPEAT_DELAY).await;
                         None
                     }
-                    Some(outcome) => return outcome,
+                    Some(outcome) => {
+                        let address = self.runs.gateway.connection().url;
+                        return outcome::for_client(outcome, &address);
+                    }
                     None => continue,
                 },
                 Some(Err(error)) => Some(error),
@@ -462,10 +470,10 @@ impl RunHandle {
                 Err(error) if error.kind == PeerErrorKind::TaskForgotten => {
                     return Err(outcome::interrupted());
                 }
-                Err(error) => return Err(outcome::outcome(&error)),
+                Err(error) => return Err(self.runs.outcome(&error)),
             }
         }
-        Err(last.map_or_else(outcome::interrupted, |error| outcome::outcome(&error)))
+        Err(last.map_or_else(outcome::interrupted, |error| self.runs.outcome(&error)))
     }
 }
 
