@@ -177,6 +177,7 @@ impl Inner {
         let call = self.scripts.delete.call().arg(task_id);
         let existed: bool = self.connection.call(&call).await?;
         self.mark_ended(task_id);
+        self.finished.remove(task_id);
         Ok(existed)
     }
 
