@@ -75,8 +75,8 @@ pub trait TaskStore: Send + Sync + 'static {
     /// id, descending.
     async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError>;
 
-    /// Returns the same page without the tasks themselves. A store that reads their JSON in the same step returns that of the
-    /// first ones, together at most `json_bytes`. The default implementation knows neither sizes nor JSON.
+    /// Returns the same page without the tasks themselves. A store that reads their JSON in the same step returns that of any
+    /// that fit, together at most `json_bytes`. The default implementation knows neither sizes nor JSON.
     async fn page(
         &self,
         filter: &Filter,

@@ -11,7 +11,8 @@ use super::ListedTask;
 /// The maximum size of all records, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The maximum size of a record, in bytes, so that one client's large tasks do not displace all others.
+/// The maximum size of a record, in bytes, so that no record displaces many others. Clients have no shares: the tasks of one may
+/// displace those of all others.
 const MAX_RECORD: usize = MAX_BYTES / 64;
 
 /// What an entry takes beside its record, in bytes.
@@ -43,7 +44,7 @@ impl Default for FinishedRecords {
 }
 
 impl FinishedRecords {
-    /// Sets the sizes of the tasks of a page that the cache has, and the first records, together at most `json_bytes`.
+    /// Sets the sizes of the tasks of a page that the cache has, and the records that fit, together at most `json_bytes`.
     /// Returns how many bytes are left.
     pub(super) fn fill(
         &self,
@@ -90,6 +91,18 @@ impl FinishedRecords {
             }
             gone = by_id.pop_lru().map(|(_, entry)| entry);
         }
+    }
+
+    /// Removes the record of a deleted task.
+    pub(super) fn remove(&self, task_id: &str) {
+        let Entries { by_id, bytes } = &mut *self.0.lock();
+        let gone = by_id.pop(task_id);
+        *bytes -= gone.map_or(0, |gone| gone.json.len() + ENTRY_BYTES);
+    }
+
+    #[cfg(test)]
+    pub(super) fn has(&self, task_id: &str) -> bool {
+        self.0.lock().by_id.contains(task_id)
     }
 }
 
@@ -144,6 +157,18 @@ mod tests {
             let is = found(&records, owner, id, changed_ms, room);
             assert_eq!(is, expected, "{owner:?} {id} {changed_ms} {room}");
         }
+    }
+
+    #[test]
+    fn removed_record_frees_its_bytes() {
+        let records = FinishedRecords::default();
+        put(&records, "t", 10);
+        put(&records, "u", 20);
+        records.remove("t");
+        records.remove("unknown");
+        assert_eq!(found(&records, Some("ann"), "t", 1, 10), (None, false));
+        assert_eq!(found(&records, Some("ann"), "u", 1, 20), (Some(20), true));
+        assert_eq!(records.0.lock().bytes, 20 + ENTRY_BYTES);
     }
 
     #[test]

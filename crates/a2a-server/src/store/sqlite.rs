@@ -205,6 +205,7 @@ impl SqliteStore {
     async fn forget(&self, ids: Vec<String>) -> Result<usize, StoreError> {
         let (events, usage) = (self.shared.events.clone(), self.shared.usage.clone());
         let with_pushes = Arc::clone(&self.shared.with_pushes);
+        let finished = Arc::clone(&self.shared.finished);
         let work = move |transaction: &Transaction| {
             let mut all: Vec<DeletedTask> = Vec::with_capacity(ids.len());
             for id in &ids {
@@ -221,6 +222,7 @@ impl SqliteStore {
                 usage.add(&task.owner, -task.bytes, -1);
                 events.forget(&task.id);
                 with_pushes.lock().remove(&task.id);
+                finished.remove(&task.id);
             }
         };
         Ok(self.write(0, work, after).await?.len())

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::Inner;
 use super::lease::field;
-use super::scripts::Call;
+use super::scripts::{COMMON, Call};
 use crate::store::StoreError;
 
 /// How long to wait until a connection is open.
@@ -67,7 +67,7 @@ impl RedisConnection {
             Err(error) if is_retryable(&error) => self.call_once(call).await,
             done => done,
         };
-        self.decode(answer, &call.lua.source).await
+        self.decode(answer, call.lua.body).await
     }
 
     /// Calls a script, and retries for at most `timeout` while Redis is unavailable or refuses changes.
@@ -85,7 +85,7 @@ impl RedisConnection {
                     tokio::time::sleep(pause).await;
                     retries += 1;
                 }
-                done => return self.decode(done, &call.lua.source).await,
+                done => return self.decode(done, call.lua.body).await,
             }
         }
     }
@@ -403,10 +403,8 @@ fn commands_of_line<'a>(text: &str, script: &'a str) -> Vec<&'a str> {
     let Some(line) = line.and_then(|line| line.parse::<usize>().ok()) else {
         return Vec::new();
     };
-    let line = script
-        .lines()
-        .nth(line.saturating_sub(1))
-        .unwrap_or_default();
+    let mut lines = COMMON.lines().chain([""]).chain(script.lines());
+    let line = lines.nth(line.saturating_sub(1)).unwrap_or_default();
     let calls = line.split("call('").skip(1);
     calls.filter_map(|call| call.split('\'').next()).collect()
 }

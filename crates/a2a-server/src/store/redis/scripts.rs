@@ -2,8 +2,8 @@
 
 use redis::{Cmd, Script, ToRedisArgs};
 
-/// The functions of the scripts, each after an empty line.
-const COMMON: &str = include_str!("lua/common.lua");
+/// The beginning of every script.
+pub(super) const COMMON: &str = include_str!("lua/common.lua");
 
 /// The scripts. `RedisConnection` loads a script when Redis does not have it.
 pub(super) struct Scripts {
@@ -35,8 +35,8 @@ pub(super) struct Scripts {
 /// A script with the arguments that every call has first.
 pub(super) struct Lua {
     pub(super) script: Script,
-    /// The text of the script.
-    pub(super) source: String,
+    /// The script without [`COMMON`].
+    pub(super) body: &'static str,
     prefix: String,
     channels: String,
     server: String,
@@ -45,15 +45,12 @@ pub(super) struct Lua {
 impl Scripts {
     /// Creates the scripts for the server `server` and the prefixes of keys and channels.
     pub(super) fn new(prefix: &str, channels: &str, server: &str) -> Self {
-        let lua = |body: &str| {
-            let source = with_functions(body);
-            Lua {
-                script: Script::new(&source),
-                source,
-                prefix: prefix.to_owned(),
-                channels: channels.to_owned(),
-                server: server.to_owned(),
-            }
+        let lua = |body: &'static str| Lua {
+            script: Script::new(&format!("{COMMON}\n{body}")),
+            body,
+            prefix: prefix.to_owned(),
+            channels: channels.to_owned(),
+            server: server.to_owned(),
         };
         Self {
             open: lua(include_str!("lua/open.lua")),
@@ -81,19 +78,6 @@ impl Scripts {
             leave: lua(include_str!("lua/leave.lua")),
         }
     }
-}
-
-/// Puts the functions of [`COMMON`] that a script calls before it, because each call of the script creates them.
-fn with_functions(body: &str) -> String {
-    let mut source = body.to_owned();
-    for block in COMMON.trim_end().rsplit("\n\n") {
-        let name = block.split_once("local function ");
-        let name = name.and_then(|(_, rest)| rest.split_inclusive('(').next());
-        if name.is_none_or(|name| source.contains(name)) {
-            source = format!("{block}\n\n{source}");
-        }
-    }
-    source
 }
 
 impl Lua {

@@ -425,7 +425,7 @@ impl RedisStore {
         self.inner.outcome(task_id, phase, &reply)
     }
 
-    /// Sets the sizes of listed tasks that may have finished, and the first records, together at most `json_bytes`.
+    /// Sets the sizes of listed tasks that may have finished, and the records that fit, together at most `json_bytes`.
     async fn read_records(
         &self,
         owner: Option<&str>,

@@ -27,7 +27,7 @@ struct Found {
 }
 
 impl Found {
-    /// Returns whether `base` is the record of a finished task, as [`whole`] requires it.
+    /// Returns whether `base` is the record of a finished task with its checksum, as [`with_sum`] computes it.
     fn is_whole(&self, task_id: &str) -> bool {
         let sum = |owner| checksum(task_id, owner, &self.revision.to_string(), &self.base);
         let owner = std::str::from_utf8(&self.owner);
@@ -177,6 +177,7 @@ impl Inner {
         let call = self.scripts.delete.call().arg(task_id);
         let existed: bool = self.connection.call(&call).await?;
         self.mark_ended(task_id);
+        self.finished.remove(task_id);
         Ok(existed)
     }
 

@@ -6,20 +6,36 @@ use std::sync::Arc;
 
 use super::{Options, RedisStore};
 use crate::store::TaskStore;
-use crate::store::tests::{SharedStore, store_conformance_tests};
+use crate::store::tests::{SharedStore, all, create, set_final_state, store_conformance_tests};
+use a2a::v1_0::TaskState;
 use base::environment::SystemEnvironment;
 
 use testkit::support::redis_server::RedisServer;
 
-async fn open() -> Option<(SharedStore, RedisServer)> {
+async fn open() -> (Arc<RedisStore>, RedisServer) {
     let server = RedisServer::start();
     let store = RedisStore::connect(&Options::new(server.url()), &SystemEnvironment)
         .await
         .unwrap_or_else(|why| panic!("{why}"));
-    Some((Arc::new(store) as Arc<dyn TaskStore>, server))
+    (Arc::new(store), server)
 }
 
-store_conformance_tests!(open());
+store_conformance_tests!(async {
+    let (store, server) = open().await;
+    (store as SharedStore, server)
+});
+
+#[tokio::test]
+async fn deleted_task_leaves_no_record_in_memory() {
+    let (store, _server) = open().await;
+    let shared: SharedStore = store.clone();
+    let mut task = create(&shared, "t", "ann", "c", 0).await;
+    set_final_state(&shared, &mut task, TaskState::Completed, 1).await;
+    store.page(&all(), usize::MAX).await.unwrap();
+    assert!(store.inner.finished.has("t"));
+    assert_eq!(store.delete("t").await, Ok(true));
+    assert!(!store.inner.finished.has("t"));
+}
 
 /// Redis may apply the beginning of a script twice after a kill.
 #[test]

@@ -226,7 +226,7 @@ pub(super) fn page(
     select(&transaction, filter, total, SUMMARY, summary, Cursor::new)
 }
 
-/// Returns the same page with the sizes of the records in the rows of tasks, and the first records, together at most
+/// Returns the same page with the sizes of the records in the rows of tasks, and the records that fit, together at most
 /// `json_bytes`.
 pub(super) fn listed(
     connection: &Connection,

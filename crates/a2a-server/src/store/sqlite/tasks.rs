@@ -61,8 +61,6 @@ struct FoundTask {
     owner: String,
     phase: i64,
     bytes: i64,
-    /// The bytes of its push notification configurations.
-    push_bytes: i64,
 }
 
 /// Finds a task that is at `revision`.
@@ -70,18 +68,14 @@ struct FoundTask {
 /// # Errors
 /// The task does not exist, is terminal, or has another revision.
 fn find(connection: &Connection, id: &str, revision: u64) -> Result<FoundTask, SqlError> {
-    let mut find = connection.prepare_cached(concat!(
-        "SELECT key, revision, phase, owner, bytes, ",
-        push_bytes!(),
-        " FROM tasks WHERE id = ?1"
-    ))?;
+    let mut find = connection
+        .prepare_cached("SELECT key, revision, phase, owner, bytes FROM tasks WHERE id = ?1")?;
     let found = find.query_row([id], |row| {
         let task = FoundTask {
             key: row.get(0)?,
             owner: row.get(3)?,
             phase: row.get(2)?,
             bytes: row.get(4)?,
-            push_bytes: row.get(5)?,
         };
         Ok((row.get::<_, i64>(1)?, task))
     });
@@ -170,7 +164,14 @@ pub(super) fn finish(
     let task = &finished.summary;
     let found = find(transaction, &task.id, from)?;
     delete_log(transaction, found.key)?;
-    let bytes = length(finished.json.len()) + found.push_bytes;
+    let push_bytes: i64 = transaction
+        .prepare_cached(concat!(
+            "SELECT ",
+            push_bytes!(),
+            " FROM tasks WHERE key = ?1"
+        ))?
+        .query_row([found.key], |row| row.get(0))?;
+    let bytes = length(finished.json.len()) + push_bytes;
     // Without `RETURNING`, for which SQLite creates a table.
     transaction
         .prepare_cached(

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use a2a::v1_0::TaskState;
 use tempfile::TempDir;
 
 use super::{Options, SqliteStore};
-use crate::store::tests::{store_conformance_tests, test_time};
+use crate::store::tests::{all, create, set_final_state, store_conformance_tests, test_time};
 use crate::store::{StoreError, TaskStore};
 
 mod compaction;
@@ -49,3 +50,15 @@ store_conformance_tests!(async {
     let store: Arc<dyn TaskStore> = Arc::new(open(&directory));
     (store, directory)
 });
+
+#[tokio::test]
+async fn deleted_task_leaves_no_record_in_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let mut task = create(&any(&store), "t", "ann", "c", 0).await;
+    set_final_state(&any(&store), &mut task, TaskState::Completed, 1).await;
+    store.page(&all(), usize::MAX).await.unwrap();
+    assert!(store.shared.finished.has("t"));
+    assert_eq!(store.delete("t").await, Ok(true));
+    assert!(!store.shared.finished.has("t"));
+}

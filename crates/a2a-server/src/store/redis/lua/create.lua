@@ -12,6 +12,10 @@ put(task, 'agent', agent)
 put(task, 'asked', asked)
 put(task, 'says', says)
 put(task, 'server', phase == 'run' and me or '')
+-- First, because another server recovers the tasks of this set, whichever write below Redis refuses.
+if phase == 'run' then
+  redis.call('SADD', P .. 'running:' .. me, id)
+end
 redis.call('HSET', key, unpack(task))
 charge(owner, #record)
 for _, index in ipairs(indexes(owner, context, state)) do
@@ -21,9 +25,7 @@ local opened = P .. 'opened:' .. context
 redis.call('HSETNX', opened, 'owner', owner)
 redis.call('HSETNX', opened, 'session', session)
 redis.call('PERSIST', opened)
-if phase == 'run' then
-  redis.call('SADD', P .. 'running:' .. me, id)
-elseif phase == 'done' then
+if phase == 'done' then
   settle(id, owner, changed)
 end
 return 'ok'

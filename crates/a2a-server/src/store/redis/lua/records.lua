@@ -4,10 +4,12 @@ local left, found = tonumber(ARGV[4]), {}
 
 -- Returns a record; `false` is nil in a reply.
 local function record(key, size)
-  if size > left then
-    return { size, false, false, false, false }
+  local wanted = { 'owner', 'revision', 'sum', 'base_revision', 'settled' }
+  local fits = size <= left
+  if fits then
+    wanted[6] = 'base'
   end
-  local is = redis.call('HMGET', key, 'owner', 'revision', 'sum', 'base_revision', 'settled', 'base')
+  local is = redis.call('HMGET', key, unpack(wanted))
   for field = 1, 5 do
     if not is[field] or bounded_text(is[field]) ~= is[field] then
       return false
@@ -15,6 +17,9 @@ local function record(key, size)
   end
   if is[2] ~= is[4] then
     return false
+  end
+  if not fits then
+    return { size, false, false, false, false }
   end
   left = left - size
   return { size, is[1], is[2], is[3], is[6] }
