@@ -121,6 +121,19 @@ async fn replay_up_to_a_state_that_a2a_does_not_define_is_not_read_for_ever() {
 }
 
 #[tokio::test]
+async fn refusal_within_a_stream_leads_to_a_query() {
+    let refused = json!(403);
+    let fixture = streamed(
+        vec![task("working", json!([])), refused],
+        StreamEnd::Hang,
+        vec![done()],
+    );
+    let result = fixture.call(send()).await;
+    assert_eq!(text(&result), "one two", "{result}");
+    assert_eq!(fixture.calls(), ["stream", "get"]);
+}
+
+#[tokio::test]
 async fn unreadable_event_is_named_where_the_result_lacks_it() {
     let unsupported = PollReply::Refused(PeerErrorKind::Rpc);
     for (end, polls, is_named) in [
