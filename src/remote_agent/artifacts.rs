@@ -139,7 +139,6 @@ impl Artifacts {
         append: bool,
         bytes: usize,
     ) -> Result<(), ToolError> {
-        let bytes = bytes.max(value_memory(&piece) / MAX_VALUE_RATIO);
         let at = match (piece.id(), append) {
             // A piece without an artifact id continues the newest artifact, or starts one.
             ("", true) => self.entries.len().checked_sub(1),
@@ -147,6 +146,11 @@ impl Artifacts {
             (id, _) => self.by_id.get(id).and_then(|at| at.last()).copied(),
         };
         let replaced = at.filter(|_| !append).map_or(0, |i| self.entries[i].bytes);
+        let freed = at.filter(|_| append).map_or(0, |i| {
+            let values = self.entries[i].artifact.replaced_values(&piece);
+            values.map(json::memory).sum()
+        });
+        let bytes = bytes.max(value_memory(&piece).saturating_sub(freed) / MAX_VALUE_RATIO);
         let all = self.bytes + bytes - replaced;
         self.check_bytes(all)?;
         match at {

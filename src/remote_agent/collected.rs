@@ -108,6 +108,16 @@ impl Collected {
         self.log_bytes + self.artifacts.bytes()
     }
 
+    /// Returns what a replay of earlier events leaves as it is: the state, the number of artifacts, and their bytes.
+    pub(super) fn progress(&self) -> (Option<TaskState>, usize, usize) {
+        let artifacts = &self.artifacts;
+        (
+            self.state.clone(),
+            artifacts.iter().count(),
+            artifacts.bytes(),
+        )
+    }
+
     pub(super) fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
         self.artifacts.iter()
     }

@@ -96,13 +96,13 @@ async fn follow_to_end(
             call.deadline.run(sleep_until(then)).await?;
         }
         earliest = Some(Instant::now() + call.tool.poll_intervals.first_poll);
-        let before = call.collected.state.clone();
+        let before = call.collected.progress();
         match subscribe(call, peer, FirstEvent::Resumed).await? {
             ConnectionEnd::Ended => return fetch_missed(call, peer).await,
             ConnectionEnd::Lost(mut next) => {
                 // A peer that replays the events up to such a state reports nothing new.
-                let is_foreign = before.as_ref().is_some_and(TaskState::is_foreign);
-                next.progressed &= !(is_foreign && call.collected.state == before);
+                let is_foreign = before.0.as_ref().is_some_and(TaskState::is_foreign);
+                next.progressed &= !(is_foreign && call.collected.progress() == before);
                 fruitless = if next.progressed { 0 } else { fruitless + 1 };
                 // The first connection's error says more than those of the attempts after it.
                 lost = LostConnection {

@@ -235,7 +235,7 @@ impl Connection {
         error: PeerError,
     ) -> Result<Option<ConnectionEnd>, ToolError> {
         call.release_update();
-        let Some(error) = self.unreadable.add(call, error) else {
+        let Some(mut error) = self.unreadable.add(call, error) else {
             self.silence.has_events = true;
             return Ok(None);
         };
@@ -247,6 +247,10 @@ impl Connection {
             false => Place::Event,
         };
         let is_known = call.followed_task().is_some();
+        if is_known && error.kind == PeerErrorKind::AuthRequired {
+            // The peer accepted the credential of the stream: the refusal may be that of a service behind it.
+            error.kind = PeerErrorKind::Rpc;
+        }
         match after(place, &error, is_known) {
             Recovery::Resubscribe => Ok(Some(self.lost(Some(cut_error(call, &error)), false))),
             Recovery::Skip | Recovery::Query if is_known => {

@@ -59,7 +59,8 @@ pub(super) enum Recovery {
 /// | a 400 or 404 without an error of the protocol | give up | query | again, once |
 /// | an event or answer above a limit | query | query | give up |
 /// | another error of the agent | query | query | give up |
-/// | credentials, address, TLS, redirects | give up | query, if the task is known | give up |
+/// | credentials | give up, if no task is known | query | give up |
+/// | address, TLS, redirects | give up | query, if the task is known | give up |
 ///
 /// A query of a task of which nothing is known is repeated only after an answer that cannot be read, a broken connection, or an
 /// error of the agent that may pass: its id may be wrong, and the target's address too.
@@ -77,9 +78,12 @@ pub(super) fn after(place: Place, error: &PeerError, is_known: bool) -> Recovery
         },
         Place::Subscription => match kind {
             _ if kind.is_cut() => Recovery::Resubscribe,
-            K::Rpc | K::HttpStatus | K::InvalidResponse | K::Net(NetFault::EventTooLarge) => {
-                Recovery::Query
-            }
+            // A peer may refuse the subscription alone.
+            K::Rpc
+            | K::AuthRequired
+            | K::HttpStatus
+            | K::InvalidResponse
+            | K::Net(NetFault::EventTooLarge) => Recovery::Query,
             _ if !is_known => Recovery::GiveUp,
             _ if kind.is_unreachable() => Recovery::Resubscribe,
             _ => Recovery::Query,
@@ -214,7 +218,9 @@ mod tests {
             let recovery = after(Place::Query, &fault, false);
             assert_eq!(recovery, expected, "{fault:?}");
         }
-        let unresolved = fault(K::Net(N::Dns), 0, 0);
-        assert_eq!(after(Place::Subscription, &unresolved, false), GiveUp);
+        for (kind, expected) in [(K::Net(N::Dns), GiveUp), (K::AuthRequired, Query)] {
+            let fault = fault(kind, 0, 0);
+            assert_eq!(after(Place::Subscription, &fault, false), expected);
+        }
     }
 }

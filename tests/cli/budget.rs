@@ -62,3 +62,14 @@ async fn damaged_record_is_named_and_repaired() {
         assert_contains(&refused.stderr, &[said]);
     }
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn record_that_is_a_pipe_is_refused() {
+    let record = scratch("budget-pipe-record").join("budget.json");
+    base::testing::make_pipe(&record);
+    let config = config_file("budget-pipe", &json!({"budget": {"path": record}}));
+    let refused = run(&["budget", "--config", &config]).await;
+    assert_exit_code(&refused, 1);
+    assert_contains(&refused.stderr, &["it is no regular file"]);
+}

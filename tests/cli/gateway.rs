@@ -360,6 +360,8 @@ async fn untranslatable_line_is_reported_by_number() {
     let (receivers, text) = (vec!["b"; 700], "x".repeat(100_000));
     let copied =
         json!({"performative": "inform", "sender": "a", "receiver": receivers, "content": text});
+    let heavy = vec![json!({"a": 0}); 10_000];
+    let heavy = json!({"performative": "inform", "sender": "a", "receiver": vec!["b"; 30], "content": {"text": "a", "values": heavy}});
     let lines_in = [
         br#"{"performative":"propose","sender":"steward","content":"Ship it","conversation-id":"p"}"#,
         &b"nonsense"[..],
@@ -367,6 +369,7 @@ async fn untranslatable_line_is_reported_by_number() {
         b"\xff",
         dense.to_string().as_bytes(),
         copied.to_string().as_bytes(),
+        heavy.to_string().as_bytes(),
         br#"{"performative":"agree","sender":"alpha","conversation-id":"p"}"#,
         b"",
     ]
@@ -390,7 +393,8 @@ async fn untranslatable_line_is_reported_by_number() {
             "line 4: 2001 INVALID_JSON: the line is not UTF-8",
             "line 5: 2001 INVALID_JSON",
             "line 6: 2005 INVALID_CONTENT: 700 receivers",
-            "4 lines were not translated",
+            "line 7: 2005 INVALID_CONTENT: 30 receivers",
+            "5 lines were not translated",
         ],
     );
 }

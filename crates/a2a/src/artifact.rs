@@ -136,13 +136,22 @@ impl Artifact {
 
     /// Returns the values of its members other than the id and the parts.
     pub fn values(&self) -> impl Iterator<Item = &Value> {
-        let members = [
+        self.members().into_iter().flatten()
+    }
+
+    /// Returns those of its values that [`append`](Self::append) replaces with the piece's.
+    pub fn replaced_values(&self, piece: &Artifact) -> impl Iterator<Item = &Value> {
+        let members = self.members().into_iter().zip(piece.members());
+        members.filter_map(|(current, new)| new.as_ref().and(current.as_ref()))
+    }
+
+    fn members(&self) -> [&Option<Value>; 4] {
+        [
             &self.name,
             &self.description,
             &self.metadata,
             &self.extensions,
-        ];
-        members.into_iter().flatten()
+        ]
     }
 
     /// Returns whether it ends with the parts of `other` from the one at `from` on, unchanged or, for text, joined.

@@ -232,11 +232,19 @@ impl Reader {
             update.entry("lastChunk").or_insert(Value::Bool(false));
         }
         for name in ["append", "lastChunk"] {
-            if let Some(flag) = update
-                .get_mut(name)
-                .filter(|flag| !flag.is_boolean() && !flag.is_null())
-            {
-                *flag = Value::Bool(*flag == "true" || *flag == 1);
+            let Some(flag) = update.get_mut(name) else {
+                continue;
+            };
+            // Any other value stays as the peer sent it.
+            for (value, text, number) in [(true, "true", "1"), (false, "false", "0")] {
+                let is_value = match &*flag {
+                    Value::String(flag) => flag.eq_ignore_ascii_case(text) || flag == number,
+                    Value::Number(flag) => flag.to_string() == number,
+                    _ => false,
+                };
+                if is_value {
+                    *flag = Value::Bool(value);
+                }
             }
         }
         if let Some(artifact) = update.get_mut("artifact") {

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use crate::visible::visible;
+use crate::visible::{is_unseen, visible};
 
 /// Defines an enum whose variants have the names that files, wires and messages use for them.
 ///
@@ -143,14 +143,26 @@ pub fn excerpt(text: &str) -> String {
     one_line(&shortened(text.trim(), MAX_EXCERPT_CHARS))
 }
 
-/// Returns a word of a shell command.
+/// Returns a word of a command for a POSIX shell. Shells share no form for characters that a reader does not see: a word with
+/// one has its escape and says that it is not to be pasted, which shells refuse.
 #[must_use]
 pub fn shell_word(text: &str) -> String {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.:@/".contains(c);
-    match !text.is_empty() && text.chars().all(is_word) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@%,".contains(c);
+    if !text.is_empty() && text.chars().all(is_word) {
+        return text.to_owned();
     }
+    let (mut word, mut hidden) = (String::from("'"), "");
+    for c in text.chars() {
+        match c {
+            '\'' => word.push_str(r"'\''"),
+            _ if c.is_control() || is_unseen(c) => {
+                word.extend(c.escape_default());
+                hidden = " <hidden characters, not to be pasted>";
+            }
+            _ => word.push(c),
+        }
+    }
+    word + "'" + hidden
 }
 
 /// Returns a number and its noun, in the plural unless the number is 1.
@@ -210,6 +222,28 @@ pub fn media_type(text: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn word_cannot_leave_its_quotes_or_its_line() {
+        for (word, shown) in [
+            ("task-1", "task-1"),
+            ("", "''"),
+            ("$(reboot)", "'$(reboot)'"),
+            ("it's", r"'it'\''s'"),
+            ("a b\u{e4}", "'a b\u{e4}'"),
+            (
+                "a\\'b\nwhat to do:\tx",
+                r"'a\'\''b\nwhat to do:\tx' <hidden characters, not to be pasted>",
+            ),
+            ("a\n", r"'a\n' <hidden characters, not to be pasted>"),
+            (
+                "\u{1b}[31ma\u{202e}\u{2028}",
+                r"'\u{1b}[31ma\u{202e}\u{2028}' <hidden characters, not to be pasted>",
+            ),
+        ] {
+            assert_eq!(shell_word(word), shown);
+        }
+    }
 
     #[test]
     fn excerpt_is_short_and_on_one_line() {

@@ -2,11 +2,13 @@
 
 use std::{
     env,
+    io::ErrorKind,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use base::budget::{Amounts, BY_URL, Budget, BudgetError, Budgets, Ledger, Level, Unit, Work};
+use base::files::open_regular;
 use serde_json::{Value, json};
 
 use super::{
@@ -95,6 +97,14 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     };
     let state_dir = config["stateDir"].as_str().map(Path::new);
     let ledger = Ledger::new(path(&budgets, state_dir)?);
+    // Unlike a call, the command has no deadline, and a pipe may never answer.
+    if let Err(error) = open_regular(ledger.path())
+        && error.kind() == ErrorKind::Other
+    {
+        let path = ledger.path().display();
+        let message = format!("cannot use the record of budgets `{path}`: {error}");
+        return Err(Failure::new(message));
+    }
     if args.repair {
         match ledger
             .repair()

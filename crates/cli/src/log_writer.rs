@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use serde::Deserialize;
 use serde_json::json;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
@@ -137,11 +138,23 @@ fn write_rest(output: &mut impl Write, rest: &mut &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a line in place of one that is too long: its beginning, as a text of a JSON object if it is one.
+/// The members of a line of JSON that programs filter by.
+#[derive(Debug, Default, Deserialize)]
+struct LineHead {
+    timestamp: Option<String>,
+    level: Option<String>,
+}
+
+/// Returns a line in place of one that is too long: its beginning, as a text of a JSON object if it is one, with its time and
+/// level.
 fn shortened_line(line: &[u8]) -> String {
     let start = String::from_utf8_lossy(&line[..KEPT_LINE_BYTES.min(line.len())]);
     match line.first() {
-        Some(b'{') => format!("{}\n", json!({"cut_line": start, "bytes": line.len()})),
+        Some(b'{') => {
+            let LineHead { timestamp, level } = serde_json::from_slice(line).unwrap_or_default();
+            let short = json!({"timestamp": timestamp, "level": level, "cut_line": start, "bytes": line.len()});
+            format!("{short}\n")
+        }
         _ => format!("{start}… ({} bytes)\n", line.len()),
     }
 }
@@ -238,17 +251,27 @@ mod tests {
         let writes = Writes::default();
         let (log, guard) = LogWriter::start(writes.clone());
         let long = "\u{fc}\"".repeat(MAX_LINE_BYTES);
-        for line in [format!("WARN {long}\n"), format!("{{\"a\":{long:?}}}\n")] {
+        let event = json!({"timestamp": "2026-01-01", "level": "WARN", "fields": {"level": long}});
+        for line in [
+            format!("WARN {long}\n"),
+            format!("{event}\n"),
+            format!("{{\"a\":{long:?}\n"),
+        ] {
             (&*log).write_all(line.as_bytes()).unwrap();
         }
         drop(guard);
         let written = writes.0.lock().concat();
         let lines: Vec<&str> = written.lines().collect();
-        assert_eq!(lines.len(), 2, "{written}");
-        assert!(written.len() < 4 * KEPT_LINE_BYTES, "{}", written.len());
+        assert_eq!(lines.len(), 3, "{written}");
+        assert!(written.len() < 6 * KEPT_LINE_BYTES, "{}", written.len());
         assert!(lines[0].starts_with("WARN \u{fc}\"") && lines[0].ends_with(" bytes)"));
-        let object: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
-        assert!(object["bytes"].as_u64() > Some(MAX_LINE_BYTES as u64));
+        let objects = [lines[1], lines[2]].map(|line| {
+            let object: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert!(object["bytes"].as_u64() > Some(MAX_LINE_BYTES as u64));
+            object
+        });
+        assert_eq!(objects[0]["level"], "WARN");
+        assert_eq!(objects[0]["timestamp"], "2026-01-01");
     }
 
     #[test]

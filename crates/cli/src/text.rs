@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use a2a::Usage;
+pub(super) use base::text::shell_word as shell;
 use base::text::shortened;
 pub(super) use base::visible::visible as block;
 use console::{Alignment, Term, measure_text_width, pad_str, style};
@@ -41,21 +42,6 @@ pub(super) fn with_error_data(mut message: String, data: &Value) -> String {
         message.push_str(&data);
     }
     message
-}
-
-/// Quotes a word for a shell. Suggested commands contain ids that agents chose, and a line break in one would begin a line that reads
-/// like one of this command.
-pub(super) fn shell(word: &str) -> String {
-    let word = block(word);
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@%,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.into_owned();
-    }
-    if !word.contains(['\n', '\t']) {
-        return format!("'{}'", word.replace('\'', r"'\''"));
-    }
-    let word = word.replace('\\', r"\\").replace('\'', r"\'");
-    format!("$'{}'", word.replace('\n', r"\n").replace('\t', r"\t"))
 }
 
 /// Returns a text of the library with the options `source` in the commands that it suggests.
@@ -276,16 +262,6 @@ mod tests {
     #[test]
     fn one_line_has_single_spaces() {
         assert_eq!(line(" a\n\n b\u{2028}c\t d "), "a b c d");
-    }
-
-    #[test]
-    fn ids_cannot_leave_their_quotes() {
-        assert_eq!(shell("task-1"), "task-1");
-        assert_eq!(shell("$(reboot)"), "'$(reboot)'");
-        assert_eq!(shell("it's"), r"'it'\''s'");
-        assert_eq!(shell(""), "''");
-        let forged = "a\\'b\nwhat to do:\tx";
-        assert_eq!(shell(forged), r"$'a\\\'b\nwhat to do:\tx'");
     }
 
     #[test]

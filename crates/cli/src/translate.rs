@@ -30,7 +30,7 @@ Exit codes: 0 every line translated, 1 some not, 2 wrong usage.";
 /// The maximum length of a line, in bytes.
 const MAX_LINE_BYTES: usize = 16 << 20;
 
-/// The maximum length of the lines for all receivers of an ACL message together, in bytes.
+/// The maximum length of the lines for all receivers of an ACL message together, and of the memory of their values, in bytes.
 const MAX_COPIED_BYTES: usize = 64 << 20;
 
 /// Translate messages of a local collective: a2a-v1, FIPA ACL, A2A 0.3, as JSON Lines
@@ -128,11 +128,13 @@ fn translate(line: &str, args: &Args, env: &dyn Environment) -> Result<Vec<Value
         Format::Fipa => {
             let acl = json(line)?;
             let receivers = acl["receiver"].as_array().map_or(1, Vec::len);
-            if receivers.saturating_mul(line.len()) > MAX_COPIED_BYTES {
+            // The list of receivers itself is not copied.
+            let values = json::memory(&acl).saturating_sub(json::memory(&acl["receiver"]));
+            if receivers.saturating_mul(line.len().max(values)) > MAX_COPIED_BYTES {
                 return Err(refusal(
                     ErrorCode::InvalidContent,
                     format!(
-                        "{receivers} receivers are too many for a message of this length; send it to some at a time"
+                        "{receivers} receivers are too many for a message of this size; send it to some at a time"
                     ),
                 ));
             }

@@ -30,13 +30,16 @@ fn task(artifacts: &[Value]) -> Task {
 }
 
 fn add(all: &mut Artifacts, id: &str, text: &str, append: bool) {
-    let update =
-        json!({"kind": "artifact-update", "taskId": "t", "artifact": artifact(id, &[text])});
+    let piece = piece(artifact(id, &[text]));
+    all.add_piece(piece, append, text.len()).unwrap();
+}
+
+fn piece(artifact: Value) -> Artifact {
+    let update = json!({"kind": "artifact-update", "taskId": "t", "artifact": artifact});
     let Event::Artifact(update) = Event::read(update).unwrap() else {
         unreachable!("it has an artifact")
     };
-    all.add_piece(update.artifact(), append, text.len())
-        .unwrap();
+    update.artifact()
 }
 
 fn texts(all: &Artifacts) -> Vec<String> {
@@ -198,6 +201,32 @@ fn replaced_artifacts_free_the_limit() {
             .unwrap();
     }
     assert_eq!(texts(&all), ["a=abcdefghij"]);
+}
+
+#[test]
+fn appended_piece_counts_the_values_that_stay() {
+    for (member, reaches_limit) in [("metadata", false), ("extensions", false), ("parts", true)] {
+        let mut all = Artifacts::new(&limits(1, 20_000));
+        let values: Vec<Value> = (0..20).map(|n| json!({"n": n})).collect();
+        let mut added = artifact("a", &["word"]);
+        added[member] = json!(values);
+        let outcome = (0..100).try_for_each(|_| all.add_piece(piece(added.clone()), true, 100));
+        assert_eq!(outcome.is_err(), reaches_limit, "{member}");
+    }
+}
+
+#[test]
+fn values_of_different_members_count_together() {
+    let mut all = Artifacts::new(&limits(1, 20_000));
+    let values: Vec<Value> = (0..40).map(|n| json!({"n": n})).collect();
+    let outcome = ["metadata", "name", "description", "extensions"]
+        .into_iter()
+        .try_for_each(|member| {
+            let mut added = artifact("a", &["word"]);
+            added[member] = json!(values);
+            all.add_piece(piece(added), true, 100)
+        });
+    assert_eq!(outcome.unwrap_err().reason, Reason::ArtifactsTooLarge);
 }
 
 #[test]

@@ -127,15 +127,19 @@ fn update_that_ends_a_stream_is_final() {
 
 #[test]
 fn artifact_update_has_its_flags_by_value() {
-    let values = [json!(true), json!("true"), json!(1), json!(0), json!(null)];
-    let flags = [
-        json!(true),
-        json!(true),
-        json!(true),
-        json!(false),
-        json!(null),
-    ];
-    for (append, flag) in values.into_iter().zip(flags) {
+    for (append, flag) in [
+        (json!(true), json!(true)),
+        (json!("true"), json!(true)),
+        (json!("True"), json!(true)),
+        (json!("1"), json!(true)),
+        (json!("FALSE"), json!(false)),
+        (json!(1), json!(true)),
+        (json!(0), json!(false)),
+        (json!(2), json!(2)),
+        (json!("yes"), json!("yes")),
+        (json!(["true"]), json!(["true"])),
+        (json!(null), json!(null)),
+    ] {
         let update = json!({"artifactUpdate": {"taskId": "t", "append": append, "artifact": {"artifactId": "a", "parts": null}}});
         assert_eq!(
             V1_0.reply(update, None),

@@ -387,6 +387,8 @@ impl EventStream for ScriptedStream {
         match (self.0.pop_front(), self.1) {
             // An event that cannot be read.
             (Some(Value::Null), _) => Some(Err(peer_error(PeerErrorKind::InvalidResponse))),
+            // The agent's error with this code.
+            (Some(Value::Number(_)), _) => Some(Err(peer_error(PeerErrorKind::AuthRequired))),
             (Some(event), _) => {
                 let bytes = event.to_string().len();
                 Some(Ok((Event::read(event).unwrap(), bytes)))

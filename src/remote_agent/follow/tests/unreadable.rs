@@ -121,6 +121,44 @@ async fn replay_up_to_a_state_that_a2a_does_not_define_is_not_read_for_ever() {
 }
 
 #[tokio::test]
+async fn new_pieces_in_a_state_that_a2a_does_not_define_are_progress() {
+    let connection = |number: u64, text: &str| {
+        let events = vec![piece("a", text, number > 0), status("pondering")];
+        SubscribeReply::Events(events, StreamEnd::Close)
+    };
+    let mut connections: Vec<_> = (0..5).map(|n| connection(n, &n.to_string())).collect();
+    connections[0] = SubscribeReply::Events(
+        vec![
+            task("working", json!([])),
+            piece("a", "0", false),
+            status("pondering"),
+        ],
+        StreamEnd::Close,
+    );
+    let end = vec![piece("a", "5", true), status("completed")];
+    connections.push(SubscribeReply::Events(end, StreamEnd::Close));
+    let whole = completed(&["0", "1", "2", "3", "4", "5"]);
+    let fixture = streams(connections, vec![whole]);
+    let result = fixture.call(send()).await;
+    assert_eq!(state(&result), "completed", "{result}");
+    let calls = fixture.calls();
+    assert_eq!(calls.iter().filter(|call| **call == "subscribe").count(), 5);
+}
+
+#[tokio::test]
+async fn refusal_within_a_stream_leads_to_a_query() {
+    let refused = json!(403);
+    let fixture = streamed(
+        vec![task("working", json!([])), refused],
+        StreamEnd::Hang,
+        vec![done()],
+    );
+    let result = fixture.call(send()).await;
+    assert_eq!(text(&result), "one two", "{result}");
+    assert_eq!(fixture.calls(), ["stream", "get"]);
+}
+
+#[tokio::test]
 async fn unreadable_event_is_named_where_the_result_lacks_it() {
     let unsupported = PollReply::Refused(PeerErrorKind::Rpc);
     for (end, polls, is_named) in [
