@@ -178,7 +178,7 @@ fn all(measured: &Measured) -> Vec<Goal> {
         ),
         least(
             "the same beside the memory of `@a2a-js/sdk`",
-            5.0,
+            8.0,
             answers(list, INTERVAL, JS),
         ),
         least(
